@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"\banabranch_reading_\d+\b")
-_FILE_ERRORS = ("FAILED_READ_FILE", "FileNotFoundException", "org.apache.parquet", "java.io.", "DELTA_")
+_FILE_ERRORS = ("FAILED_READ_FILE", "FileNotFoundException", "org.apache.parquet", "DELTA_")
 _MAX_CALLBACKS = 10_000
 _numbers = count(1)
 _callbacks: OrderedDict[str, Callable[[str], None]] = OrderedDict()

@@ -63,9 +63,14 @@ def test_a_file_that_is_gone_is_counted(spark: SparkSession, settings: Settings)
     assert counted(settings, 1) == [("spark", "READING_EXPIRED")]
 
 
-def test_what_the_readers_own_query_does_wrong_is_not_counted(spark: SparkSession, settings: Settings) -> None:
+def test_what_the_readers_own_query_does_wrong_is_not_counted(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
     rows = anabranch.read(VIEW, settings=settings).to_spark(spark)
     with pytest.raises(ENGINES_OWN):
         rows.select(F.raise_error(F.lit("mine"))).collect()
+    (tmp_path / "file").touch()
+    with pytest.raises(ENGINES_OWN):  # java.io.IOException, of the reader's own file
+        rows.write.parquet(str(tmp_path / "file" / "below"))
     assert rows.count() == 2 * small_halves.KEYS
     assert counted(settings, 0) == []

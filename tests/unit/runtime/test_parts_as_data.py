@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing import status
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
-from anabranch.operate.runtime._postgres_server import place
+from anabranch.operate.runtime._postgres_server import _copy_whole, place
 from anabranch.operate.runtime._service import depths
 from anabranch.operate.runtime._services import catalog, parts_named
 from anabranch.operate.runtime._supervisor import launch
@@ -270,3 +271,23 @@ def test_tasks_start_when_the_server_answers_that_they_report_to(settings: Setti
     assert parts["airflow-scheduler"].depends_on == ("airflow-api-server",)
     depth = depths(catalog(settings))
     assert depth["airflow-scheduler"] > depth["airflow-api-server"], "and they end before it does"
+
+
+def test_a_copy_that_was_killed_half_way_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target, real = tmp_path / "source", tmp_path / "place" / "bin", shutil.copytree
+    (source / "lib").mkdir(parents=True)
+    (source / "lib" / "a").write_text("a")
+
+    def half(_: Path, to: Path) -> None:
+        to.mkdir(parents=True)
+        (to / "half").touch()
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", half)
+        with pytest.raises(OSError, match="no space left"):
+            _copy_whole(source, target)
+    assert not target.exists()
+    monkeypatch.setattr(shutil, "copytree", real)
+    _copy_whole(source, target)
+    assert [path.relative_to(target).as_posix() for path in sorted(target.rglob("*"))] == ["lib", "lib/a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import psutil
 import pytest
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime import _stop_services, lifecycle, process_registry
+from anabranch.operate.runtime import _stop_services, _supervisor, lifecycle, process_registry
 from anabranch.operate.runtime._airflow_workers import Workers
 from anabranch.operate.runtime._service import Restart, Service, depths
 from anabranch.operate.runtime._supervisor import LOG_BYTES, created, launch, next_pause, supervise
@@ -425,3 +426,50 @@ def _wait_gone(pid: int) -> None:
     deadline = time.monotonic() + 10
     while _lives(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def test_a_part_whose_probe_raises_is_ended_before_the_next_one_starts(
+    settings: Settings, supervised: Callable[..., None]
+) -> None:
+    """Without a record nothing could stop it, and it would work beside its successor."""
+    pids: list[int] = []
+
+    def ready(_: float) -> bool:
+        pids.append(process_registry.read(settings)["odd"].pid)
+        if len(pids) == 1:
+            raise RuntimeError("half an answer")
+        return True
+
+    supervised(part(settings, "odd", ready=ready))
+    assert "half an answer" in eventually(settings, state("odd", "waiting"))["odd"].detail
+    assert not psutil.pid_exists(pids[0])
+    assert eventually(settings, state("odd", "running"))["odd"].pid not in (0, pids[0])
+
+
+def test_a_supervisor_that_cannot_be_recorded_does_not_run(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def popen(_: object, **given: Any) -> subprocess.Popen[bytes]:
+        started.append(real([sys.executable, "-c", "import time; time.sleep(600)"], **given))
+        return started[-1]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lifecycle.subprocess, "Popen", popen)
+        patch.setattr(process_registry, "write", full)
+        with pytest.raises(OSError, match="no space left"):
+            lifecycle._launch_supervisor(settings, [])
+    assert started[0].poll() is not None
+
+
+def test_a_supervisor_without_its_record_starts_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever started it was killed before writing it."""
+    nobody = 2**22 + 1  # above the kernel's limit: what is recorded is stopped at the end
+    monkeypatch.setattr(_supervisor, "RECORD_SECONDS", 0.3)
+    monkeypatch.setattr(_supervisor.os, "getpid", lambda: nobody)
+    assert not _supervisor._is_recorded(settings)
+    process_registry.write(settings, Record(SUPERVISOR, "running", nobody, 0.0, (), None, "", 99, 15, 10.0))
+    assert _supervisor._is_recorded(settings)

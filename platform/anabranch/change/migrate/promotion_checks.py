@@ -159,7 +159,9 @@ def _check_failed_reads(settings: Settings, new: View, since: int) -> Iterator[s
 def _check_predicates(settings: Settings, new: View, promise: Expectations) -> Iterator[str]:
     for check in promise.checks:
         try:
-            rows = read_untracked(settings, new.name, new.version, where=f"NOT ({check})").to_arrow().num_rows
+            read_untracked(settings, new.name, new.version, where=check)  # alone: its brackets must not close ours
+            broken = read_untracked(settings, new.name, new.version, where=f"NOT (\n{check}\n)")
+            rows = broken.to_arrow().num_rows
         except BadInput as error:
             raise BadInput(
                 "CHECK_REFUSED", f"check {check!r}: {error.what}", next_step=error.next_step, field="checks"

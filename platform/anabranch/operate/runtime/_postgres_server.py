@@ -101,13 +101,22 @@ def _open_to_all(path: Path) -> bool:
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.parents) if folder.exists())
 
 
+def _copy_whole(source: Path, target: Path) -> None:
+    """Copy a folder unless it is there. One that was killed half-way starts over."""
+    if target.exists():
+        return
+    building = target.with_name(target.name + ".new")
+    shutil.rmtree(building, ignore_errors=True)
+    shutil.copytree(source, building)
+    building.rename(target)
+
+
 def _prepare(settings: Settings, where: PostgresPaths) -> None:
     """Creates the database cluster if there is none. If it was killed half-way, it starts over."""
     site = _site()
     if where.install != site:
         for folder in (WHEEL + "/pginstall", WHEEL + ".libs"):
-            if not (where.install / folder).exists():
-                shutil.copytree(site / folder, where.install / folder)
+            _copy_whole(site / folder, where.install / folder)
     if (where.data / "PG_VERSION").exists():
         return
     building = where.data.with_name(where.data.name + ".new")

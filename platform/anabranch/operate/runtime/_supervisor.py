@@ -20,11 +20,13 @@ import psutil
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import _stop_services, process_registry
 from anabranch.operate.runtime._service import Restart, Service, depths
-from anabranch.operate.runtime.process_registry import Record
+from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 
 FIRST_PAUSE, LONGEST_PAUSE, HEALTHY_SECONDS = 1.0, 30.0, 60.0
 POLL_SECONDS = 0.1
 HEALTH_CHECK_SECONDS = 3.0
+RECORD_SECONDS = 30.0
+"""How long the supervisor waits for its record before it starts anything."""
 LOG_BYTES = 20_000_000
 """A log longer than this is rotated (one older file is kept) before its service is restarted."""
 
@@ -95,8 +97,13 @@ class Watch:
                 process.kill()
                 process.wait()
                 raise
-        ready_since = self._wait_ready(process, record)
-        code = self._wait(process, record)
+        try:
+            ready_since = self._wait_ready(process, record)
+            code = self._wait(process, record)
+        except Exception:  # whatever its checks raise: the next one must not run beside it
+            _stop_services.end([record])
+            process.wait()
+            raise
         if not self.stopping.is_set():
             _stop_services.end([record])  # tasks of a dead scheduler must not write at the same time as the next one's
         return ready_since, code
@@ -115,11 +122,9 @@ class Watch:
         return time.monotonic()
 
     def _wait(self, process: subprocess.Popen[bytes], record: Record) -> int:
-        """Returns the exit code. Raises Ailing if the health check failed and the process was ended."""
+        """Returns the exit code. Raises Unhealthy if the health check failed; the process still runs then."""
         while self.part.unhealthy_reason is not None and not self.stopping.is_set():
             if (why := self.part.unhealthy_reason(process.pid)) and not self.stopping.is_set():
-                _stop_services.end([record])
-                process.wait()
                 raise Unhealthy(why)
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(HEALTH_CHECK_SECONDS)
@@ -195,6 +200,17 @@ def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
+def _is_recorded(settings: Settings) -> bool:
+    """Whether this process has its record, which its starter writes; waits for it."""
+    until = time.monotonic() + RECORD_SECONDS
+    while time.monotonic() < until:
+        record = process_registry.read(settings).get(SUPERVISOR)
+        if record is not None and record.pid == os.getpid():
+            return True
+        time.sleep(POLL_SECONDS)
+    return False
+
+
 def main() -> None:
     from anabranch.operate.runtime._services import parts_named
 
@@ -202,6 +218,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     settings, stop = load_settings(), threading.Event()
+    if not _is_recorded(settings):
+        return  # whoever started it has died in between: nothing could stop what it would start
     starting = supervise(settings, parts_named(settings, sys.argv[1:]), stop)
     try:
         while True:

@@ -209,10 +209,15 @@ def _launch_supervisor(settings: Settings, parts: Sequence[Service]) -> None:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    try:
+        record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
+        process_registry.write(settings, record.became("running", birth=process_registry.birth(process.pid)))
+    except BaseException:  # without a record nothing could stop it; it has started nothing yet
+        process.kill()
+        process.wait()
+        raise
     # A long-running caller (a test, the demo) must wait for it, or it remains as a zombie when it ends.
     threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
-    record = Record(SUPERVISOR, "running", process.pid, created(process.pid), command, None, str(log), 99, 15, 10.0)
-    process_registry.write(settings, record.became("running", birth=process_registry.birth(process.pid)))
 
 
 def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Progress) -> None:
