@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,18 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_index, landing_table, restoring
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, restore_commits, versions
 from anabranch.lake.table_refs import TableRef
-from anabranch.operate.backup import FORMAT, _chosen_files, create_backup, list_backups, restore_backup, verify_backups
+from anabranch.operate.backup import (
+    FORMAT,
+    _chosen_files,
+    _restore,
+    _verify,
+    create_backup,
+    list_backups,
+    restore_backup,
+    verify_backups,
+)
 from anabranch.operate.backup._backup_folder import BackupFolder
+from anabranch.operate.backup._hashed_files import chunks_of, hash_of
 from anabranch.operate.backup._manifest import Manifest, SavedFile
 from anabranch.operate.doctor import Context, examine
 from anabranch.operate.maintenance import maintain
@@ -281,6 +291,37 @@ def test_a_damaged_manifest_is_named_and_no_file_goes(clinic: Clinic, folder: Pa
     (folder / "backups" / f"{first.name}.jsonl.gz").unlink()
     create_backup(clinic.settings, folder, keep=1)
     assert objects(folder) == needed(folder)
+
+
+@pytest.mark.parametrize("act", ["verify all", "verify it", "restore it"])
+def test_a_backup_that_is_removed_meanwhile_is_not_damaged(
+    clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """Reading takes hours, and a nightly ``create --keep`` runs beside it."""
+    first = create_backup(clinic.settings, folder).manifest.name
+    clinic.land([departed(800)])
+    maintain(clinic.settings, later(40))
+    begun: list[Path] = []
+
+    def beside(path: Path) -> str:
+        begun.append(path)
+        if len(begun) == 1:
+            create_backup(clinic.settings, folder, keep=1)
+        return hash_of(path)
+
+    def chunks_beside(path: Path) -> Iterator[bytes]:
+        beside(path)
+        return chunks_of(path)
+
+    monkeypatch.setattr(_verify, "hash_of", beside)
+    monkeypatch.setattr(_restore, "chunks_of", chunks_beside)
+    if act == "verify all":
+        assert first not in verify_backups(folder).backups
+    elif act == "verify it":
+        assert code_of(lambda: verify_backups(folder, first), BadInput) == "BACKUP_MISSING"
+    else:
+        assert code_of(lambda: restore_backup(other, folder, first), BadInput) == "BACKUP_MISSING"
+    assert begun
 
 
 @pytest.mark.parametrize("path", ["../outside", "control/../../outside", "/etc/outside", "secrets/password", "lake"])

@@ -61,6 +61,8 @@ class BackupFolder:
             return Manifest.from_bytes(file.read_bytes())
         except NewerFormat as newer:
             raise _newer(self.path, *newer.args) from None
+        except FileNotFoundError:
+            raise missing(self.path, f"backup {name!a} has just been removed by another process") from None
         except (OSError, ValueError) as error:
             raise BrokenState(
                 "BACKUP_DAMAGED",

@@ -119,6 +119,7 @@ def _copy(source: BackupFolder, manifest: Manifest, staging: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             sha256, _ = write_hashed(target, _content(source, file))
             if sha256 != file.sha256:
+                source.read(manifest.name)  # raises BACKUP_MISSING: a backup that ran meanwhile has removed this one
                 shutil.rmtree(staging)
                 raise _damaged(source, manifest, file)
         os.utime(target, ns=(file.mtime_ns, file.mtime_ns))  # retentions go by it

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anabranch.core.errors import BrokenState
+from anabranch.core.errors import BadInput, BrokenState
 from anabranch.operate.backup._backup_folder import BackupFolder, missing, open_folder
 from anabranch.operate.backup._hashed_files import hash_of
 from anabranch.operate.backup._manifest import Manifest
@@ -47,12 +47,28 @@ def verify_backups(folder: Path, name: str | None = None) -> Verified:
             whole.append(place.read(each))
         except BrokenState as error:
             torn += error.fields["damaged"]
+        except BadInput as gone:
+            if name or gone.code != "BACKUP_MISSING":
+                raise
     checked = {file.sha256: (file.size, file.path) for manifest in whole for file in manifest.files}
     with place.disk():
         wrong = {sha256: path for sha256, (_, path) in checked.items() if not _is_right(place, sha256)}
+    if wrong:
+        whole = _still_there(place, whole, name)
+        needed = {file.sha256 for manifest in whole for file in manifest.files}
+        wrong = {sha256: path for sha256, path in wrong.items() if sha256 in needed}
     if wrong or torn:
         raise _damaged(place, whole, wrong, torn)
-    return Verified(tuple(names), len(checked), sum(size for size, _ in checked.values()))
+    return Verified(tuple(manifest.name for manifest in whole), len(checked), sum(size for size, _ in checked.values()))
+
+
+def _still_there(place: BackupFolder, manifests: list[Manifest], name: str | None) -> list[Manifest]:
+    """Those that a backup which ran meanwhile hasn't removed (``--keep``). Raises BadInput BACKUP_MISSING if ``name``
+    is one of them."""
+    if name:
+        place.read(name)
+    left = set(place.names())
+    return [manifest for manifest in manifests if manifest.name in left]
 
 
 def _is_right(place: BackupFolder, sha256: str) -> bool:
