@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from pathlib import Path
 
 from anabranch.core.settings import Settings
-
-_FORMER = Path(__file__).with_name("former_copies.json")
-"""SHA-256 of each program that a project had a copy of before the package had them (until November 2026), by job."""
+from anabranch.operate.jobs._former_copies import FORMER_COPIES
 
 
 def job_file(settings: Settings, name: str) -> Path:
@@ -22,5 +19,4 @@ def job_file(settings: Settings, name: str) -> Path:
 def is_former_copy(file: Path) -> bool:
     """Whether ``file`` is what an older version had put into each project, unchanged: it calls that version's
     functions."""
-    known: dict[str, list[str]] = json.loads(_FORMER.read_text())
-    return sha256(file.read_bytes()).hexdigest() in known.get(file.stem, ())
+    return sha256(file.read_bytes()).hexdigest() in FORMER_COPIES

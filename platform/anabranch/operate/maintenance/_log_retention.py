@@ -14,7 +14,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import LOG_DAYS
-from anabranch.lake.layout import VersionRef, landing_files_lock
+from anabranch.lake.layout import landing_files_lock, versions_below
 from anabranch.lake.log.archived_commits import log_files
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.log.rewrite_commits import log_of
@@ -91,14 +91,11 @@ def _needed_by_streams(settings: Settings, place: TableRef, table: DeltaTable) -
     last batch, however long ago that was. A stream that is behind doesn't count: it has as long as the log is kept.
     Raises BrokenState CHECKPOINT_UNREADABLE."""
     landed, table_id, found = latest_commit(table), str(table.metadata().id), list[int]()
-    for checkpoint in sorted((settings.checkpoints / "speed").glob("*/v*")):
-        name, version = checkpoint.parent.name, checkpoint.name.removeprefix("v")
-        if landed is None or not version.isdecimal():
+    for ref in versions_below(settings, settings.checkpoints / "speed"):
+        streamed = latest_commit(ref.speed_table)
+        if landed is None or streamed is None or streamed.note.cut.behind(landed.note.cut).get(place.name):
             continue
-        streamed = latest_commit(VersionRef(settings, name, int(version)).speed_table)
-        if streamed is None or streamed.note.cut.epoch(place.name) < landed.note.cut.epoch(place.name):
-            continue
-        if (position := position_in(checkpoint, table_id)) is not None:
+        if (position := position_in(ref.speed_checkpoint, table_id)) is not None:
             found.append(position)
     return min(found, default=None)
 
