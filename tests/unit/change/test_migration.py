@@ -202,8 +202,8 @@ def test_what_can_not_be_started(settings: Settings) -> None:
     assert refused(settings, steps=()) == "STEPS_WRONG"
     assert refused(settings, soak_seconds=-1) == "STEPS_WRONG"
     assert refused(settings, promise=Expectations(checks=("1 = 1; drop table x",))) == "CHECK_REFUSED"
-    # It would close our bracket, and never fail.
-    assert refused(settings, promise=Expectations(checks=("written_by > 0) AND (FALSE",))) == "CHECK_REFUSED"
+    # It would close the brackets of a NOT, and never fail.
+    assert refused(settings, promise=Expectations(checks=("written_by > 0) AND (FALSE",))) == "CHECKS_FAILED"
     assert refused(settings, promise=Expectations(changed=("nothing",))) == "COLUMNS_UNKNOWN"
     assert refused(settings, why=" ") == "REASON_MISSING"
     certify(settings, 1, DAYS[1])

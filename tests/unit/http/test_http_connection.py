@@ -28,8 +28,10 @@ async def application(
     while more:
         message = await receive()
         body, more = body + message.get("body", b""), message.get("more_body", False)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
-    await send({"type": "http.response.body", "body": str(len(body)).encode()})
+    answer = str(len(body)).encode()
+    length = (b"content-length", str(len(answer)).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": answer})
 
 
 @pytest.fixture
