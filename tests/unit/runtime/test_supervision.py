@@ -458,7 +458,7 @@ def test_a_supervisor_that_cannot_be_recorded_does_not_run(settings: Settings, m
         raise OSError(errno.ENOSPC, "no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lifecycle.subprocess, "Popen", popen)
+        patch.setattr(subprocess, "Popen", popen)
         patch.setattr(process_registry, "write", full)
         with pytest.raises(OSError, match="no space left"):
             lifecycle._launch_supervisor(settings, [])
@@ -469,7 +469,7 @@ def test_a_supervisor_without_its_record_starts_nothing(settings: Settings, monk
     """Whoever started it was killed before writing it."""
     nobody = 2**22 + 1  # above the kernel's limit: what is recorded is stopped at the end
     monkeypatch.setattr(_supervisor, "RECORD_SECONDS", 0.3)
-    monkeypatch.setattr(_supervisor.os, "getpid", lambda: nobody)
+    monkeypatch.setattr(os, "getpid", lambda: nobody)
     assert not _supervisor._is_recorded(settings)
     process_registry.write(settings, Record(SUPERVISOR, "running", nobody, 0.0, (), None, "", 99, 15, 10.0))
     assert _supervisor._is_recorded(settings)
