@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,5 +66,6 @@ def test_a_rejection_skips_all_that_follows_whatever_else_was_skipped() -> None:
         patch.setattr(_approval, "tell", lambda *_: None)
         patch.setattr(type(approve), "skip", lambda _, ti, tasks: skipped.extend(each.task_id for each in tasks))
         patch.setattr(type(approve), "summary", lambda _: "")
+        patch.setattr(type(approve), "log", logging.getLogger(__name__))  # Airflow's own, once set up, has no level
         approve.execute_complete({"task": approve, "ti": None, "dag_run": RUN}, answer)
     assert {"replay", "certify", "judge"} <= set(skipped)
