@@ -18,7 +18,7 @@ import pytest
 from anabranch.contracts import Avro, Contract, Record, Topic
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats import shape_of
-from anabranch.ingest.landing.decoding import decode_first, raw_frame
+from anabranch.ingest.landing.decoding import decode_fast, raw_frame
 from support.damaged_bytes import accident, fuzzed
 from support.things_topic import decided
 
@@ -129,7 +129,7 @@ def test_both_decoders_say_the_same(spark: SparkSession, seed: int) -> None:
     )
     by_name = {str(number): value for number, value in enumerate(values)}
     right = decided(spark, by_name, topic)
-    found = decided(spark, by_name, topic, first=True)
+    found = decided(spark, by_name, topic, fast=True)
     differing = [each for name in found for each in differences(found[name], right[name])]
     assert not differing, f"{len(differing)}; fields: {schema['fields']}\n" + "\n".join(differing[:10])
     counts = Counter(row["decision"] for row in right.values())
@@ -139,7 +139,7 @@ def test_both_decoders_say_the_same(spark: SparkSession, seed: int) -> None:
         {"partition": 0, "offset": n, "append_time": 1_600_000_000_000_000, "key": None, "value": value}
         for n, value in enumerate(values)
     ]
-    frame = decode_first(raw_frame(spark, topic, rows), topic)
+    frame = decode_fast(raw_frame(spark, topic, rows), topic)
     assert frame is not None
     alone = {str(row.offset): row.decision for row in frame.select("offset", "decision").collect()}
     refused = [

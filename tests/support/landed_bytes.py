@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.contracts import Topic
 from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decoding import decode, decode_first, raw_frame
+from anabranch.ingest.landing.decoding import decode, decode_fast, raw_frame
 from anabranch.ingest.landing.state import open_landing
 from anabranch.ingest.landing.stream import STREAM_CONF, take_turn
 from anabranch.ingest.landing.writer import LandingWriter
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 class LandedBytes:
     """One topic's landing, with all of its records decoded beforehand: what a record says doesn't hang on its epoch."""
 
-    def __init__(self, settings: Settings, topic: Topic, decoded: DataFrame, *, first: bool) -> None:
+    def __init__(self, settings: Settings, topic: Topic, decoded: DataFrame, *, fast: bool) -> None:
         self.topic, self._decoded = topic, decoded
         self._checkpoint = landing_checkpoint(settings, topic.name)
         turn = take_turn(settings, topic)
         table = open_landing(settings, topic)
-        self._writer = LandingWriter(settings, topic, table, self._checkpoint, "", turn, decoded_first=first)
+        self._writer = LandingWriter(settings, topic, table, self._checkpoint, "", turn, decoded_fast=fast)
         self._ends = dict.fromkeys(range(topic.partitions), 0)
         self._batch = -1
         self._write("metadata", json.dumps({"id": f"of-{topic.name}"}))
@@ -63,10 +63,10 @@ def landing_of(
     """For the length of a block ``records`` are there to be landed."""
     own = small(spark, {**STREAM_CONF, "spark.sql.shuffle.partitions": "1"})
     frame = raw_frame(own, topic, [_raw(record) for record in records])
-    first = decode_first(frame, topic)
-    decoded = (decode(frame, topic) if first is None else first).persist()
+    fast = decode_fast(frame, topic)
+    decoded = (decode(frame, topic) if fast is None else fast).persist()
     try:
-        yield LandedBytes(settings, topic, decoded, first=first is not None)
+        yield LandedBytes(settings, topic, decoded, fast=fast is not None)
     finally:
         decoded.unpersist()
 

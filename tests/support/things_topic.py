@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Contract, Topic
-from anabranch.ingest.landing._second_look import decided_again, with_rows
-from anabranch.ingest.landing.decoding import decode, decode_first, raw_frame, with_reasons
+from anabranch.ingest.landing._decode_fallback import decode_again, replace_doubtful
+from anabranch.ingest.landing.decoding import decode, decode_fast, raw_frame, with_reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,9 +77,9 @@ def decided(
     topic: Topic = TOPIC,
     key: bytes | None = b"k",
     *,
-    first: bool = False,
+    fast: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """The rows of landing, by the names of the records. ``first``: by the decoder that landing tries first, and the
+    """The rows of landing, by the names of the records. ``fast``: by the decoder that landing tries first, and the
     other one for what that refuses."""
     appended = int(APPENDED.timestamp() * 1_000_000)
     records = [
@@ -88,11 +88,11 @@ def decided(
     ]
     names = list(values)
     frame = raw_frame(spark, topic, records)
-    decoded = decode_first(frame, topic) if first else decode(frame, topic)
+    decoded = decode_fast(frame, topic) if fast else decode(frame, topic)
     assert decoded is not None
     table = with_reasons(decoded.toArrow(), topic)
-    if first and (again := decided_again(spark, table, topic)) is not None:
-        table = with_rows(table, with_reasons(again, topic))
+    if fast and (again := decode_again(spark, table, topic)) is not None:
+        table = replace_doubtful(table, with_reasons(again, topic))
     rows = table.to_pylist()
     assert sorted(row["offset"] for row in rows) == list(range(len(records)))
     return {names[row["offset"]]: row for row in rows}

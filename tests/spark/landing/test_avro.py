@@ -75,13 +75,13 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["as JSON", "in columns"])
+@pytest.mark.parametrize("fast", [False, True], ids=["as JSON", "in columns"])
 @pytest.mark.parametrize("settings", [{}, LIVE], ids=["compiled", "interpreted"])
-def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[str, str], first: bool) -> None:
+def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[str, str], fast: bool) -> None:
     own = spark.newSession()
     for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
         own.conf.set(key, value)
-    rows = decided(own, {name: value for name, (value, _) in CASES.items()}, ORDERS, first=first)
+    rows = decided(own, {name: value for name, (value, _) in CASES.items()}, ORDERS, fast=fast)
     assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
     good = rows["good"]
     assert good["order_placed"] == GOOD | {"total": Decimal("1234567890.05")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import hmac
 import os
@@ -112,6 +113,22 @@ def test_a_file_that_cant_be_read_locks_nobody_out(
     assert client.post("/topics/payments", content=EVENT, headers=bearer(other) | TYPED).status_code == 200
     assert access.revoke(settings, "till")
     assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 401
+
+
+def test_a_file_that_can_be_read_a_moment_later_lets_its_client_in(
+    client: TestClient, settings: Settings, given: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing about the file changes meanwhile: too many were open."""
+    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    token = access.allow(settings, "till", ["payments"])
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(access.CLIENT), "read", fails)
+        assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 401
+    assert client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED).status_code == 200
 
 
 def test_what_can_never_be_taken_is_refused_for_good(

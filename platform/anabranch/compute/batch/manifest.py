@@ -93,16 +93,17 @@ def expired_manifests(ref: VersionRef, after: float = 0.0) -> list[Path]:
 
 
 def files_of(path: Path) -> tuple[StagedFile, ...]:
-    """The files that a manifest lists; none if it isn't a manifest or doesn't exist."""
+    """The files that a manifest lists; none if it isn't one or doesn't exist. Raises OSError as ``read_file``."""
     build = read_file(path)
     return build.files if build is not None else ()
 
 
 def read_file(path: Path) -> Build | None:
-    """The build that a file describes; None if it isn't a manifest or doesn't exist."""
+    """The build that a file describes; None if it isn't a manifest or doesn't exist. Raises OSError if it can't be read
+    now: it may be there again, and its build be published."""
     try:
         return MANIFEST.read(path)
-    except (OSError, ValueError):
+    except ValueError:
         return None
 
 

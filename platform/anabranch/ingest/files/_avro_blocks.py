@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.core.extras import needs_extras
-from anabranch.ingest.files._avro_maps import tables_with_maps
 from anabranch.ingest.files._json_lines import Unreadable
 
 _MAGIC: Final = b"Obj\x01"
@@ -28,6 +27,8 @@ def avro_tables(path: Path) -> Iterator[pa.Table]:
     """The rows as tables, in order. Raises Unreadable; BadInput EXTRA_MISSING without Polars."""
     with needs_extras():
         import polars as pl
+
+        from anabranch.ingest.files._avro_maps import tables_with_maps
     try:
         with path.open("rb") as file:
             header = _header(file)

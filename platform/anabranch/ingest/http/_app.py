@@ -24,7 +24,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.http._bodies import Prepared, Unreadable, prepare
 from anabranch.ingest.http._sender import MOST_RECORDS, Busy, Sender, Undelivered
 from anabranch.ingest.http.access import Access
-from anabranch.ingest.kafka.batches import RawRecord, size_of
+from anabranch.ingest.kafka.batches import size_of
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
 
 MOST_BYTES: Final = 8 * 2**20
@@ -105,7 +105,7 @@ class _Server:
             return _problem(413, "EVENT_REFUSED", what, "send fewer records in one request")
         limit = topic.max_message_bytes - RECORD_OVERHEAD
         for number, record in enumerate(records):
-            if (size := size_of(RawRecord(record.key, record.value, record.headers))) > limit:
+            if (size := size_of(record.key, record.value, record.headers)) > limit:
                 what = f"record {number}: {size:,} bytes are more than topic {topic.name} takes"
                 return _problem(413, "EVENT_REFUSED", what, "send less in one record", record=number)
             if (

@@ -121,17 +121,20 @@ class Access:
         except OSError as error:  # those that were known are let in on
             log.error("clients of the HTTP server can't be read: %s", error)
             return
-        self._known = {name: client for name in seen if (client := self._read(name)) is not None}
-        self._seen, clients = seen, self._known.values()
+        unread: set[str] = set()
+        self._known = {name: client for name in seen if (client := self._read(name, unread)) is not None}
+        clients = self._known.values()
+        self._seen = {name: stat for name, stat in seen.items() if name not in unread}  # those are read again
         self._by_token = {client.token_hash: client for client in clients if client.token_hash}
         self._webhooks = {client.name: client for client in clients if client.secret}
 
-    def _read(self, name: str) -> HttpClient | None:
-        """The client in a file; as it was before, if the file can't be read now."""
+    def _read(self, name: str, unread: set[str]) -> HttpClient | None:
+        """The client in a file; as it was before, if the file can't be read now: then it is added to ``unread``."""
         try:
             return CLIENT.read(clients_folder(self._settings) / name)
         except (OSError, ValueError, AnabranchError) as error:
             log.error("%s: the client of the HTTP server can't be read: %s", name, error)
+            unread.add(name)
             return self._known.get(name)
 
 

@@ -22,10 +22,10 @@ class RawRecord(NamedTuple):
     headers: Headers = None
 
 
-def size_of(record: RawRecord) -> int:
-    """Bytes of its key, value and headers."""
-    size = len(record.key or b"") + len(record.value)
-    return size + sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes of a record, without what the broker's format adds."""
+    size = len(key or b"") + len(value or b"")
+    return size + sum(len(name.encode()) + len(text or b"") for name, text in headers or ())
 
 
 class Batch:

@@ -26,6 +26,7 @@ from anabranch.contracts.sending import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.kafka.batches import size_of
 from anabranch.ingest.kafka.client import bad_options, client_config, translate_error
 
 DELIVERY_SECONDS = 60
@@ -144,8 +145,7 @@ class Producer:
         client = self._running()
         if topic not in self._partitions:
             raise self._unknown(topic)
-        size = len(key or b"") + len(value or b"")
-        size += sum(len(name) + len(text or b"") for name, text in headers or ())
+        size = size_of(key, value, headers)
         if size > self._limits.get(topic, size):
             raise refused(
                 "event", f"{size} bytes are more than the topic's {self._limits[topic]}", event_type="", event_id=""

@@ -13,7 +13,7 @@ from anabranch.core.errors import AnabranchError, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import topic_id
 from anabranch.ingest.landing._resume import can_resume
-from anabranch.ingest.landing.decoding import decode, decode_first
+from anabranch.ingest.landing.decoding import decode, decode_fast
 from anabranch.ingest.landing.epoch_pacing import pace_epoch
 from anabranch.ingest.landing.kafka_source import check_nothing_lost, check_same_log, read_log, starting_offsets
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
@@ -101,8 +101,8 @@ def start(
         own.conf.set(key, value)
     # More tasks than cores cost more than they gain: each task has overhead, and writes a file for each day.
     records = read_log(own, settings, topic, begin).coalesce(settings.shuffle_partitions)
-    decided = decode_first(records, topic)
-    writer = LandingWriter(settings, topic, table, checkpoint, log, turn, decoded_first=decided is not None)
+    decided = decode_fast(records, topic)
+    writer = LandingWriter(settings, topic, table, checkpoint, log, turn, decoded_fast=decided is not None)
     if not once:
         writer.after_epoch = partial(pace_epoch, settings)
     name_format(checkpoint)

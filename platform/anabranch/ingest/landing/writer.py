@@ -20,7 +20,7 @@ from anabranch.core.errors import AnabranchError, BrokenState, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.record_offsets import reread
-from anabranch.ingest.landing._second_look import decided_again, doubtful, with_rows
+from anabranch.ingest.landing._decode_fallback import decode_again, doubtful, replace_doubtful
 from anabranch.ingest.landing._staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing._weight import Weight
 from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
@@ -64,7 +64,7 @@ class LandingWriter:
     checkpoint was restored), only the rest of it is landed. ``failure`` keeps the Python error that stopped the stream,
     because Spark only passes on its text. ``log`` is the broker's id of the topic. Raises Conflict FENCED if another
     process has taken over (``turn``). ``after_epoch`` is called after each epoch with the time of its begin (monotonic
-    clock). ``decoded_first``: the rows come from ``decode_first``.
+    clock). ``decoded_fast``: the rows come from ``decode_fast``.
     """
 
     settings: Settings
@@ -74,7 +74,7 @@ class LandingWriter:
     log: str
     turn: WriterFence
     after_epoch: Callable[[float], None] = lambda _: None
-    decoded_first: bool = False
+    decoded_fast: bool = False
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
@@ -188,8 +188,8 @@ class LandingWriter:
     ) -> tuple[list[StagedFile], pa.Table]:
         if expected <= self.settings.small_commit_rows and self._weight.are_few(expected):
             data = arrow_with_epoch(rows.toArrow(), before, self.topic)
-            if (again := self._decided_again(rows, data, before)) is not None:
-                data = with_rows(data, again)
+            if (again := self._decoded_again(rows, data, before)) is not None:
+                data = replace_doubtful(data, again)
             self._weight.seen(data["value"].nbytes, data.num_rows)
             data = mark_duplicates(data, self._duplicates.find_duplicates(data))
             return stage_arrow(data, self._uri, build, EVENT_DATE, INDEXED), data.select(SUMMARY_COLUMNS)
@@ -211,7 +211,7 @@ class LandingWriter:
         path = Path(self._uri) / file.path
         with parquet_file(path) as opened:
             data = with_reasons(opened.read(), self.topic)
-        if (again := self._decided_again(rows, data, before)) is None:
+        if (again := self._decoded_again(rows, data, before)) is None:
             return [restage(data, self._uri, file)]
         staged = stage_arrow(again, self._uri, build, EVENT_DATE, INDEXED)
         kept = data.filter(pc.invert(doubtful(data)))
@@ -220,8 +220,8 @@ class LandingWriter:
         storage_of(path).remove(path)
         return staged
 
-    def _decided_again(self, rows: DataFrame, data: pa.Table, before: LandingState) -> pa.Table | None:
-        if not self.decoded_first or (again := decided_again(rows.sparkSession, data, self.topic)) is None:
+    def _decoded_again(self, rows: DataFrame, data: pa.Table, before: LandingState) -> pa.Table | None:
+        if not self.decoded_fast or (again := decode_again(rows.sparkSession, data, self.topic)) is None:
             return None
         return arrow_with_epoch(again, before, self.topic)
 

@@ -121,7 +121,7 @@ class Taker(threading.Thread):
         self, connection: pika.BlockingConnection, channel: BlockingChannel, taken: Sequence[_Delivery]
     ) -> None:
         """Until each message of the batch is in the log and acknowledged, or rejected."""
-        sizes = [size_of(each.record) for each in taken]
+        sizes = [size_of(*each.record) for each in taken]
         refused = {
             number: f"larger than the {self._limit:,} bytes that {self._topic.name} takes"
             for number, size in enumerate(sizes)

@@ -46,8 +46,10 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
         table = open_table(place.uri)
         if table is None:
             return
-        needed = _needed_by_streams(settings, place, table) if place.kind == "landing" else None
-        old = [*_expired(table, policy.now - LOG_DAYS * DAY, needed)]
+        before = policy.now - LOG_DAYS * DAY
+        old = [*_expired(table, before)]
+        if old and place.kind == "landing":
+            old = [*_expired(table, before, _needed_by_streams(settings, place, table))]
         if old and place.kind == "landing" and (replay := replay_over(settings, place.name)):
             yield Action(ActionKind.HELD_BACK, str(place), f"no commit is deleted: {replay} is under way")
             old = []
@@ -71,7 +73,7 @@ def _checkpointed(table: DeltaTable) -> int:
     return -1
 
 
-def _expired(table: DeltaTable, before: float, needed: int | None) -> Iterator[Path]:
+def _expired(table: DeltaTable, before: float, needed: int | None = None) -> Iterator[Path]:
     """Yields the log's files before the newest checkpoint that is itself older than ``before``, and no newer than the
     version ``needed``. What is kept begins with a checkpoint, and every later version can still be opened: so a commit
     goes with those around it, whatever its own time says."""
@@ -81,7 +83,8 @@ def _expired(table: DeltaTable, before: float, needed: int | None) -> Iterator[P
             with suppress(FileNotFoundError):
                 old += [version] if storage_of(path).modified(path) < before else []
     # Readers start from the last checkpoint; a file of an older one may be only one part of several.
-    newest = min(_checkpointed(table), _checkpointed(table) if needed is None else needed)
+    newest = _checkpointed(table)
+    newest = newest if needed is None else min(newest, needed)
     first = max((version for version in old if version <= newest), default=0)
     yield from (path for version, path in found if version < first)
 

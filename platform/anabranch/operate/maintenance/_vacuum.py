@@ -17,13 +17,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.compute.batch.manifest import MANIFEST, expired_manifests, manifests
+from anabranch.compute.batch.manifest import expired_manifests, files_of, manifests
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import open_table
-from anabranch.lake.files import BUILDS, StagedFile
+from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.log.delta_tables import folder_of
@@ -131,17 +131,8 @@ def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collec
         return ()
     ref = VersionRef(settings, place.name, place.version)
     named = [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]
-    return {file.path for path in named for file in _files_in(path)}
-
-
-def _files_in(path: Path) -> Collection[StagedFile]:
-    """The files that a manifest lists; none if it isn't a manifest. Raises OSError if it can't be read now: then
-    nothing of the table is deleted, because the build may still be published."""
-    try:
-        build = MANIFEST.read(path)
-    except ValueError:
-        return ()
-    return () if build is None else build.files
+    # Raises if one can't be read: then nothing of the table is deleted.
+    return {file.path for path in named for file in files_of(path)}
 
 
 def _clear_builds(builds: Path, before: float) -> None:

@@ -2,7 +2,7 @@
 
 In: a DataFrame of Kafka records, and the topic. Out: the columns of the landing table; no record is dropped here.
 
-Avro and Protobuf are read into columns first (``_avro_columns``, ``_message_columns``, ``_first_columns``); the records
+Avro and Protobuf are read into columns first (``_avro_columns``, ``_message_columns``, ``_fast_columns``); the records
 that these refuse, and those of all other formats, by what follows.
 
 ``_documents`` makes JSON of records in other formats (``_readers``). ``_decode`` parses it: CloudEvents, those in
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.ingest.landing.decoding._decode import decode, decode_first, raw_frame
+    from anabranch.ingest.landing.decoding._decode import decode, decode_fast, raw_frame
     from anabranch.ingest.landing.decoding._mapping import identity
     from anabranch.ingest.landing.decoding._quarantine_reasons import UNREADABLE, with_reasons
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "_decode": ("decode", "decode_first", "raw_frame"),
+            "_decode": ("decode", "decode_fast", "raw_frame"),
             "_mapping": ("identity",),
             "_quarantine_reasons": ("UNREADABLE", "with_reasons"),
         },
     )
 
-__all__ = ["UNREADABLE", "decode", "decode_first", "identity", "raw_frame", "with_reasons"]
+__all__ = ["UNREADABLE", "decode", "decode_fast", "identity", "raw_frame", "with_reasons"]

@@ -2,8 +2,8 @@
 
 The decoder alone can't be trusted: it ignores bytes behind a value, keeps texts that are no UTF-8, and takes any byte
 for a boolean. So it reads each record with an end mark behind it, which must come out whole, and what is in doubt isn't
-accepted: such a record is read again as all others are (``_second_look``). Only schemas that need nothing else are read
-this way, see ``_engine_type``.
+accepted: such a record is read again as all others are (``_decode_fallback``). Only schemas that need nothing else are
+read this way, see ``_engine_type``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from anabranch.contracts import Avro, Topic
+from anabranch.contracts import Avro, Topic, formats
 from anabranch.contracts.fields.decimals import MAX_PRECISION, is_decimal, type_name
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats import head_of, parsed_schema
 from anabranch.ingest.landing.decoding._documents import base64_of
-from anabranch.ingest.landing.decoding._first_columns import Field, OtherWayError, fields_of, struct_of
+from anabranch.ingest.landing.decoding._fast_columns import Field, UnsupportedError, fields_of, struct_of
 from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
 from anabranch.ingest.landing.decoding._typed_values import of_text
 from anabranch.ingest.landing.table.schema import spark_ddl
@@ -52,7 +51,7 @@ class _Reader:
 
 
 def with_avro_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Node]) -> DataFrame | None:
-    """``records`` with the columns of ``_first_columns``; None if a schema of the topic isn't read this way."""
+    """``records`` with the columns of ``_fast_columns``; None if a schema of the topic isn't read this way."""
     if not isinstance(topic.records, Avro):
         return None
     read, found = records, []
@@ -63,22 +62,22 @@ def with_avro_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Nod
             data = _data(fields, reader.type, value["value"], renamed_fields(topic))
             read = read.withColumn(f"_avro{number}", _decoded(reader, mark))
             found.append((reduce(and_, [value["end"] == F.lit(mark), *_doubts(reader.type, value["value"])]), data))
-    except OtherWayError:
+    except UnsupportedError:
         return None
     return fields_of(read, found) if found else None
 
 
 def _readers(records: Avro) -> Iterator[_Reader]:
-    """Those of the known schemas; what is no schema, and its records, are refused later. Raises OtherWayError."""
+    """Those of the known schemas; what is no schema, and its records, are refused later. Raises UnsupportedError."""
     schemas = [(b"", RegisteredSchema("avro", str(records.schema)))]
     if records.from_registry:
         known = (records.schemas or {}).items()
-        schemas = [(head_of(number), schema) for number, schema in known if schema.format == "avro"]
+        schemas = [(formats.head_of(number), schema) for number, schema in known if schema.format == "avro"]
     if len(schemas) > _MOST_SCHEMAS:
-        raise OtherWayError
+        raise UnsupportedError
     for head, schema in schemas:
         try:
-            _, expanded = parsed_schema(schema)
+            _, expanded = formats.parsed_schema(schema)
         except ValueError:
             continue
         if isinstance(expanded, dict) and expanded["type"] == "record":
@@ -96,33 +95,32 @@ def _decoded(reader: _Reader, mark: bytes) -> Column:
 
 
 def _only(schema: Any) -> Any:
-    """The type of a value besides null. Raises OtherWayError if there are several, or none."""
-    if not isinstance(schema, list):
-        return schema
-    types = [each for each in schema if each != "null"]
+    """The type of a value besides null. Raises UnsupportedError if there are several, or none."""
+    types = formats.avro_branches(schema)
     if len(types) != 1:
-        raise OtherWayError
+        raise UnsupportedError
     return types[0]
 
 
 def _kind(schema: Any) -> tuple[str, str]:
-    """The name of a type, and of its logical one. Raises OtherWayError for logical types that aren't known here."""
+    """The name of a type, and of its logical one. Raises UnsupportedError for logical types that aren't known here."""
     if not isinstance(schema, Mapping):
         return schema, ""
     kind, logical = str(schema["type"]), str(schema.get("logicalType", ""))
     if logical == "decimal" and kind in ("bytes", "fixed"):
-        if not 0 <= int(schema.get("scale", 0)) <= int(schema.get("precision", 0)) <= MAX_PRECISION:
-            raise OtherWayError
+        precision = int(schema.get("precision", 0))
+        if not (0 < precision <= MAX_PRECISION and 0 <= int(schema.get("scale", 0)) <= precision):
+            raise UnsupportedError
     elif (kind, logical) not in {("string", "uuid"), ("int", "date"), *(("long", each) for each in _TIMES)} and logical:
-        raise OtherWayError
+        raise UnsupportedError
     return kind, logical
 
 
 def _engine_type(schema: Any, names: Iterator[int]) -> Any:
     """The schema for the engine: each named type has a name of its own, and a boolean is a byte.
 
-    Raises OtherWayError for a union of several types, a map, an array of anything but plain scalars, and logical types
-    that the engine knows in another way or not at all.
+    Raises UnsupportedError for a union of several types, a map, an array of anything but plain scalars, and logical
+    types that the engine knows in another way or not at all.
     """
     if isinstance(schema, list):
         _only(schema)
@@ -145,7 +143,7 @@ def _engine_type(schema: Any, names: Iterator[int]) -> Any:
             return {**own, "fields": list(fields)}
         case "array" if schema["items"] in (*_NUMBERS, "string"):
             return {"type": "array", "items": schema["items"]}
-    raise OtherWayError
+    raise UnsupportedError
 
 
 def _doubts(schema: Any, value: Column) -> Iterator[Column]:
@@ -196,8 +194,6 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     schema = _only(schema)
     kind, logical = _kind(schema)
     wanted, format_ = node["type"], node.get("format", "")
-    if kind == "null":
-        return _nothing(node)
     if kind == "record" and wanted == "object" and not is_map(node):
         return _data(node.get("properties", {}), schema, value, renames, path)
     if kind == "array" and wanted == "array" and "format" not in node["items"]:
@@ -218,13 +214,13 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     elif kind == "boolean" and wanted == "boolean":
         found = value == F.lit(b"\x01")
     else:
-        raise OtherWayError
+        raise UnsupportedError
     return Field(found, found)
 
 
 def _exact(node: Node, schema: Any, value: Column) -> Field:
     scale, whole = int(schema.get("scale", 0)), int(schema["precision"]) - int(schema.get("scale", 0))
     if scale > node["scale"] or whole > node["precision"] - node["scale"]:
-        raise OtherWayError
+        raise UnsupportedError
     found = value.cast(type_name(node))
     return Field(found, found)

@@ -19,7 +19,7 @@ from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
-from anabranch.ingest.landing.decoding._first_columns import READ, has_ruled_formats
+from anabranch.ingest.landing.decoding._fast_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
 from anabranch.ingest.landing.decoding._message_columns import with_message_columns
 from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
@@ -30,8 +30,8 @@ from anabranch.ingest.landing.decoding._validity import (
     DATA,
     END,
     is_valid,
+    is_valid_typed,
     matching_contract,
-    means_well,
     wrapped,
 )
 from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, QUARANTINED, RECORD, VALID, parsed_ddl
@@ -66,17 +66,19 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
     return _landed(_parsed(records, topic).withColumn(_SOUND, is_valid(topic)), topic)
 
 
-def decode_first(records: DataFrame, topic: Topic) -> DataFrame | None:
+def decode_fast(records: DataFrame, topic: Topic) -> DataFrame | None:
     """The same for most records, without a JSON text in between: a record that isn't valid here may be so by
     ``decode``, whose answer holds. None if the topic's records need ``decode``."""
+    if has_ruled_formats(topic):
+        return None
     fields = _fields(topic)
     read = with_avro_columns(records, topic, fields)
     if read is None:
         read = with_message_columns(records, topic, fields)
-    if read is None or has_ruled_formats(topic):
+    if read is None:
         return None
     read = _timed(read.withColumn("_event", mapped_event(topic)), topic)
-    return _landed(read.withColumn(_SOUND, F.col(READ) & means_well(topic)), topic)
+    return _landed(read.withColumn(_SOUND, F.col(READ) & is_valid_typed(topic)), topic)
 
 
 def _landed(judged: DataFrame, topic: Topic) -> DataFrame:

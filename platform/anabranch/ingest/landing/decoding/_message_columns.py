@@ -2,7 +2,7 @@
 
 A Python function over Arrow batches reads the messages, as ``_documents`` does, and makes a column of each field of the
 contract. A record with a value that such a column doesn't hold as it is isn't accepted: it is read again as all others
-are (``_second_look``).
+are (``_decode_fallback``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map
 from anabranch.contracts.formats import Undecodable
 from anabranch.ingest.landing.decoding._decimals import decimal_in
-from anabranch.ingest.landing.decoding._first_columns import Field, OtherWayError, fields_of, struct_of
+from anabranch.ingest.landing.decoding._fast_columns import Field, UnsupportedError, fields_of, struct_of
 from anabranch.ingest.landing.decoding._readers import reader_of
 from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
 from anabranch.ingest.landing.decoding._typed_values import of_text
@@ -46,12 +46,12 @@ class _Wanted:
 
 
 def with_message_columns(records: DataFrame, topic: Topic, fields: Mapping[str, Node]) -> DataFrame | None:
-    """``records`` with the columns of ``_first_columns``; None if the topic's records aren't read this way."""
+    """``records`` with the columns of ``_fast_columns``; None if the topic's records aren't read this way."""
     if not isinstance(topic.records, Protobuf):
         return None
     try:
         wanted = _object({"type": "object", "properties": fields}, renamed_fields(topic), "data")
-    except OtherWayError:
+    except UnsupportedError:
         return None
     read = records.withColumn("_message", _columns(topic.records, wanted)(F.col("value")))
     data = wanted.field(F.col("_message"))
@@ -75,16 +75,16 @@ def _columns(records: Protobuf, wanted: _Wanted) -> Any:
 
 
 def _wanted(node: Node, renames: Renames, path: str) -> _Wanted:
-    """Raises OtherWayError for maps, arrays of anything but plain scalars, and decimals that are numbers."""
+    """Raises UnsupportedError for maps, arrays of anything but plain scalars, and decimals that are numbers."""
     kind, format_ = node["type"], node.get("format", "")
     if is_map(node) or (is_decimal(node) and kind == "number"):
-        raise OtherWayError
+        raise UnsupportedError
     if kind == "object":
         return _object(node, renames, path)
     if kind == "array":
         items = node["items"]
         if items["type"] in ("object", "array") or "format" in items:
-            raise OtherWayError
+            raise UnsupportedError
         each = _wanted(items, renames, f"{path}[]")
         return _Wanted(pa.list_(each.arrow), f"array<{each.ddl}>", lambda found: _list(found, each.take), _as_it_is)
     if (kind, format_) == ("string", "date-time"):
@@ -106,7 +106,7 @@ def _object(node: Node, renames: Renames, path: str) -> _Wanted:
     properties = node.get("properties", {}).items()
     below = {name: _wanted(child, renames, f"{path}.{name}") for name, child in properties}
     if not below:
-        raise OtherWayError
+        raise UnsupportedError
     taken = [(name, renames.get(f"{path}.{name}", name), each.take) for name, each in below.items()]
 
     def take(value: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def is_valid(topic: Topic) -> Column:
     return F.coalesce(reduce(and_, every), F.lit(False))
 
 
-def means_well(topic: Topic) -> Column:
+def is_valid_typed(topic: Topic) -> Column:
     """The same for a record whose values the decoder of its format has read, each in the type of its field; DATA has
     them, and ``_event.data`` as they were sent."""
     every = [*_envelope(topic), *(_field(topic, *field, parsed=False) for field in _by_field(topic))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anabranch.contracts import Avro, Contract, Record, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decoding import decode_first, raw_frame
+from anabranch.ingest.landing.decoding import decode_fast, raw_frame
 from anabranch.ingest.landing.state import open_landing
 from support.avro_records import avro, in_wire_format, text
 from support.landed_bytes import landing_of
@@ -79,7 +79,7 @@ def test_the_first_decoder_asks_for_no_memory_that_a_record_names(spark: SparkSe
     rows: list[dict[str, Any]] = [
         {"partition": 0, "offset": n, "append_time": APPENDED, "key": None, "value": hostile} for n in range(50)
     ]
-    frame = decode_first(raw_frame(spark, TOPIC, rows), TOPIC)
+    frame = decode_fast(raw_frame(spark, TOPIC, rows), TOPIC)
     assert frame is not None
     limit = spark._jvm.System.getProperty("org.apache.avro.limits.string.maxLength")  # type: ignore[union-attr]
     assert int(limit) <= 64 << 20
@@ -100,31 +100,30 @@ def test_bytes_behind_a_value_are_never_taken_for_the_end_mark(spark: SparkSessi
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_bytes", kept)
-        assert decode_first(raw_frame(spark, TOPIC, rows), TOPIC) is not None
+        assert decode_fast(raw_frame(spark, TOPIC, rows), TOPIC) is not None
     rows[0]["value"] = sound("a") + marks[0] + b"more"
-    frame = decode_first(raw_frame(spark, TOPIC, rows), TOPIC)
+    frame = decode_fast(raw_frame(spark, TOPIC, rows), TOPIC)
     assert frame is not None
     assert [row.decision for row in frame.collect()] == ["quarantined"]
 
 
 def test_records_that_need_it_have_the_other_decoder_only(spark: SparkSession) -> None:
-    def first(kind: Any, **node: Any) -> bool:
+    def fast(kind: Any, **node: Any) -> bool:
         schema = {"type": "record", "name": "Thing", "fields": [ID, {"name": "n", "type": kind}]}
         properties = {"id": {"type": "string"}, **({"n": node} if node else {})}
         contract = Contract("thing.counted", 1, {"type": "object", "properties": properties})
         records = Avro(id="id", time=Record.APPEND_TIME, schema=text(schema))
         return (
-            decode_first(raw_frame(spark, topic := Topic("things", (contract,), records=records), []), topic)
-            is not None
+            decode_fast(raw_frame(spark, topic := Topic("things", (contract,), records=records), []), topic) is not None
         )
 
-    assert first("long", type="integer")
-    assert first({"type": "long", "logicalType": "timestamp-millis"}, type="string", format="date-time")
-    assert not first(["int", "string"]), "a union of several types"
-    assert not first({"type": "map", "values": "long"})
-    assert not first({"type": "int", "logicalType": "time-millis"}), "the engine has another type for it"
-    assert not first("long", type="number"), "written as 5, which a double is 5.0 of"
-    assert not first(
+    assert fast("long", type="integer")
+    assert fast({"type": "long", "logicalType": "timestamp-millis"}, type="string", format="date-time")
+    assert not fast(["int", "string"]), "a union of several types"
+    assert not fast({"type": "map", "values": "long"})
+    assert not fast({"type": "int", "logicalType": "time-millis"}), "the engine has another type for it"
+    assert not fast("long", type="number"), "written as 5, which a double is 5.0 of"
+    assert not fast(
         {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4},
         type="number",
         format="decimal",
@@ -153,12 +152,12 @@ def test_schemas_of_a_registry_are_all_read_by_the_first_decoder_or_none(spark: 
             ]
         )
     ]
-    both = decode_first(raw_frame(spark, topic(SCHEMA, WIDER), rows), topic(SCHEMA, WIDER))
+    both = decode_fast(raw_frame(spark, topic(SCHEMA, WIDER), rows), topic(SCHEMA, WIDER))
     assert both is not None
     assert [(row.decision, row.event_id) for row in both.orderBy("offset").collect()] == [
         ("valid", "a"), ("valid", "b"), *[("quarantined", None)] * 3,
     ]  # fmt: skip
-    assert decode_first(raw_frame(spark, topic(), rows), topic()) is None, "none is known yet"
-    assert decode_first(raw_frame(spark, topic(SCHEMA, mapped), rows), topic(SCHEMA, mapped)) is None
+    assert decode_fast(raw_frame(spark, topic(), rows), topic()) is None, "none is known yet"
+    assert decode_fast(raw_frame(spark, topic(SCHEMA, mapped), rows), topic(SCHEMA, mapped)) is None
     many = topic(*[SCHEMA] * 9)
-    assert decode_first(raw_frame(spark, many, rows), many) is None, "the plan would grow and grow"
+    assert decode_fast(raw_frame(spark, many, rows), many) is None, "the plan would grow and grow"

@@ -1,6 +1,6 @@
-"""Records that the first decoder refuses although nothing is wrong with them: they are decoded as all others are.
+"""Records that the fast decoder refuses although nothing is wrong with them: they are decoded as all others are.
 
-``decode_first`` is fast, and accepts only what is beyond doubt.
+``decode_fast`` accepts only what is beyond doubt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def doubtful(rows: pa.Table) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(rows["reason"], UNREADABLE), False)
 
 
-def decided_again(spark: SparkSession, rows: pa.Table, topic: Topic) -> pa.Table | None:
+def decode_again(spark: SparkSession, rows: pa.Table, topic: Topic) -> pa.Table | None:
     """What ``decode`` makes of the doubtful ones of ``rows``, in the order of their offsets. None if there are none."""
     records = rows.filter(doubtful(rows)).select(RECORD)
     if not records.num_rows:
@@ -34,7 +34,7 @@ def decided_again(spark: SparkSession, rows: pa.Table, topic: Topic) -> pa.Table
     return decode(spark.createDataFrame(records), topic).toArrow().sort_by(_BY_OFFSET)
 
 
-def with_rows(rows: pa.Table, again: pa.Table) -> pa.Table:
+def replace_doubtful(rows: pa.Table, again: pa.Table) -> pa.Table:
     """``rows`` with those of ``again``, which has the same columns, in the place of the doubtful ones."""
     places = np.flatnonzero(doubtful(rows).to_numpy())
     order = pc.sort_indices(rows.take(places), _BY_OFFSET).to_numpy()

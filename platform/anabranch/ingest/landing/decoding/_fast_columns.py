@@ -17,7 +17,7 @@ READ: Final = "_read"
 """Whether a record has been read, and nothing about it is in doubt; never null."""
 
 
-class OtherWayError(Exception):
+class UnsupportedError(Exception):
     """A type, or a pair of a type and a contract's field, that isn't read this way."""
 
 
@@ -30,9 +30,9 @@ class Field:
 
 
 def struct_of(fields: Mapping[str, Field], value: Column) -> Field:
-    """An object of these fields; null where ``value`` is. Raises OtherWayError without fields."""
+    """An object of these fields; null where ``value`` is. Raises UnsupportedError without fields."""
     if not fields:
-        raise OtherWayError
+        raise UnsupportedError
     sent = F.struct(*(each.sent.alias(name) for name, each in fields.items()))
     typed = F.struct(*(each.typed.alias(name) for name, each in fields.items()))
     return Field(F.when(value.isNotNull(), sent), F.when(value.isNotNull(), typed))
