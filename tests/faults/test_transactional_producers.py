@@ -16,9 +16,12 @@ from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.contracts import Topic
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.ingest.files import try_records
 from anabranch.ingest.kafka.admin import existing_topics
+from anabranch.ingest.kafka.look import newest
 from anabranch.ingest.landing import status
 from anabranch.ingest.landing._stream_watch import unlanded_position
+from anabranch.ingest.landing.audit.quarantine import list_quarantined
 from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.service import RETRY_SECONDS, LandingStreams
 from anabranch.ingest.landing.stream import start
@@ -154,8 +157,8 @@ def test_an_open_transaction_is_waited_for_and_an_epoch_may_hold_markers_only(
     land(spark, settings, topic)
     proof = verify(settings, topic)
     assert (proof.sound, proof.epoch, [p.lag for p in proof.partitions]) == (True, before + 1, [0, 0])
-    newest = next(commit_history(landing_table(settings, topic.name)))
-    assert (newest.note.extra["rows"], newest.note.extra["holes"]) == (0, {"0": [[12, 13]]})
+    latest = next(commit_history(landing_table(settings, topic.name)))
+    assert (latest.note.extra["rows"], latest.note.extra["holes"]) == (0, {"0": [[12, 13]]})
 
 
 def test_what_compaction_has_taken_is_proven_to_be_gone(
@@ -186,15 +189,23 @@ def test_what_compaction_has_taken_is_proven_to_be_gone(
 
     for number in range(12):
         put(number)
+    producer.produce(topic.name, key=b"2", value=None)
+    assert producer.flush(20) == 0
     time.sleep(0.5)
     put(12)  # begins another segment: the first can be compacted
-    left = eventually(lambda: len(found := held()) < 13 and found, 90)
+    left = eventually(lambda: len(found := held()) < 14 and found, 90)
+    tried = try_records(spark, settings, topic, newest(settings, topic.name, 20))
+    assert (tried.tombstones, tried.quarantined) == (1, 0)
     land(spark, settings, topic)
     rows = rows_of(settings, topic)
     assert [row["offset"] for row in rows] == left
+    (deleted,) = (row for row in rows if row["decision"] == "tombstone")
+    assert (deleted["offset"], deleted["key"], deleted["reason"], deleted["late"]) == (12, b"2", None, None)
     assert_sound(settings, topic, len(left))
-    (proof,) = verify(settings, topic).partitions
-    assert (proof.first, proof.holes, proof.lag) == (0, 13 - len(left), 0)
+    found = verify(settings, topic)
+    (proof,) = found.partitions
+    assert (proof.first, proof.holes, proof.lag, proof.tombstones) == (0, 14 - len(left), 0, 1)
+    assert list_quarantined(settings, topic) == []
     assert not diagnosis(settings, topic).findings
 
 

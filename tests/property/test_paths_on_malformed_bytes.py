@@ -76,6 +76,7 @@ def test_the_logs_have_what_makes_them_hard() -> None:
         assert {"valid", "quarantined"} <= {each.decision for each in found}, log.seed
     assert counted["valid"] > 2_000
     assert min(counted[what] for what in ("quarantined", "late", "duplicate")) > 100, counted
+    assert counted["tombstone"] > 20, counted
 
 
 @pytest.mark.parametrize(("name", "numbers"), EACH)

@@ -74,4 +74,4 @@ def landing_of(
 def _raw(record: Record) -> dict[str, Any]:
     appended = int(record.append_time.timestamp()) * 1_000_000 + record.append_time.microsecond
     known = {"partition": record.partition, "offset": record.offset, "append_time": appended}
-    return {**known, "key": None, "value": record.value, "headers": record.headers}
+    return {**known, "key": record.key, "value": record.value, "headers": record.headers}

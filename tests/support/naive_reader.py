@@ -29,6 +29,7 @@ class Record:
     append_time: datetime
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] | None = None
+    key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Decided:
     data: Mapping[str, Any] | None = None
 
 
-QUARANTINED, DUPLICATE = Decided("quarantined"), Decided("duplicate")
+QUARANTINED, DUPLICATE, TOMBSTONE = Decided("quarantined"), Decided("duplicate"), Decided("tombstone")
 
 
 @dataclass
@@ -68,6 +69,8 @@ class Reader:
         return found
 
     def _decided(self, record: Record, bound: datetime | None) -> Decided:
+        if record.value is None and record.key is not None and not _in_binary_mode(record):
+            return TOMBSTONE
         event = _event(record)
         at = None if event is None else self._event_time(event, record.append_time)
         contract = None if event is None or at is None else self.contracts.get(event["type"])
@@ -125,14 +128,18 @@ class Written(float):
     text: str
 
 
+def _in_binary_mode(record: Record) -> bool:
+    headers = dict(record.headers or ())
+    said = _utf8(headers.get("content-type")) or ""
+    return any(name.startswith("ce_") for name in headers) and not said.lower().startswith("application/cloudevents")
+
+
 def _event(record: Record) -> Pairs | None:
     """In binary mode the envelope is in headers called ``ce_...``, and the value is the data."""
+    if not _in_binary_mode(record):
+        return _object(record.value)
     headers = dict(record.headers or ())
     said = _utf8(headers.get("content-type"))
-    if not any(name.startswith("ce_") for name in headers) or (said or "").lower().startswith(
-        "application/cloudevents"
-    ):
-        return _object(record.value)
     media = "application/json" if said is None else said.partition(";")[0].strip().lower()
     data = _object(record.value)
     if data is None or not re.fullmatch(r"[^;]+(/|\+)json", media):

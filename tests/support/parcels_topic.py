@@ -82,5 +82,5 @@ def assert_sound(settings: Settings, topic: Topic, count: int) -> None:
     """Each of ``count`` records of the log was landed once, and each event is one."""
     proof = verify(settings, topic)
     assert proof.sound, proof.to_json()
-    assert sum(p.valid + p.quarantined + p.duplicates for p in proof.partitions) == count
+    assert sum(p.valid + p.quarantined + p.duplicates + p.tombstones for p in proof.partitions) == count
     assert not proof.doubled

@@ -133,7 +133,8 @@ class _Writer:
             self._now += timedelta(seconds=1)
             offset = self._offsets.get((name, partition), 0)
             self._offsets[name, partition] = offset + 1
-            found.setdefault(name, []).append(Record(name, partition, offset, self._now, value, headers))
+            key = b"key" if offset % 3 else None
+            found.setdefault(name, []).append(Record(name, partition, offset, self._now, value, headers, key))
         return {name: tuple(each) for name, each in found.items()}
 
     def _values(self, epoch: Sequence[Event]) -> Iterator[tuple[str, int, Sent]]:

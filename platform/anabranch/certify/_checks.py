@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.table.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, VALID
+from anabranch.ingest.landing.table.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, TOMBSTONE, VALID
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
 
@@ -66,9 +66,11 @@ def landing_checks(topic: Topic) -> list[Check]:
         ),
         Check(
             "decision_known",
-            f"A record is {VALID}, {LOADED}, {QUARANTINED} or {DUPLICATE}; {LOADED}, if it came from a file.",
-            f"decision NOT IN ('{VALID}', '{LOADED}', '{QUARANTINED}', '{DUPLICATE}') "
-            f"OR (decision = '{VALID}' AND partition < 0) OR (decision = '{LOADED}' AND partition >= 0)",
+            f"A record is {VALID}, {LOADED}, {QUARANTINED}, {DUPLICATE} or {TOMBSTONE}; {LOADED}, if it came from a "
+            "file.",
+            f"decision NOT IN ('{VALID}', '{LOADED}', '{QUARANTINED}', '{DUPLICATE}', '{TOMBSTONE}') "
+            f"OR (decision IN ('{VALID}', '{TOMBSTONE}') AND partition < 0) "
+            f"OR (decision = '{LOADED}' AND partition >= 0)",
         ),
         Check(
             "offsets_unique",

@@ -101,7 +101,12 @@ def changed(platform: Context, offset: int, change: Callable[[Row], Row]) -> Non
 
 def test_what_landing_made_is_left_in_peace(spark: SparkSession, platform: Context) -> None:
     decisions = DeltaTable(landing_table(platform.settings, TWO.name)).to_pyarrow_table()["decision"].to_pylist()
-    assert {d: decisions.count(d) for d in set(decisions)} == {"valid": 6, "quarantined": 5, "duplicate": 1}
+    assert {d: decisions.count(d) for d in set(decisions)} == {
+        "valid": 6,
+        "quarantined": 4,
+        "tombstone": 1,
+        "duplicate": 1,
+    }
     assert look(spark, platform) == ()
 
 
@@ -126,6 +131,7 @@ WRONG: dict[str, tuple[int, Callable[[Row], Row], str]] = {
     "bytes that can't be read": (0, lambda row: {"value": b"{}"}, "decision"),
     "other bytes": (0, lambda row: {"value": sent("01 06:00", subject="another")}, "subject"),
     "values in quarantine": (2, lambda row: {"event_time": row["append_time"]}, "event_time"),
+    "a record called a tombstone": (2, lambda row: {"decision": "tombstone", "reason": None}, "decision"),
     "valid ones in quarantine": (0, lambda row: {"decision": "quarantined", "late": None}, "event_id"),
     "a duplicate of another event": (5, lambda row: {"event_id": "another"}, "event_id"),
 }

@@ -56,7 +56,7 @@ WHOLE = avro(GOOD)
 CASES: dict[str, tuple[bytes | None, str | None]] = {
     "good": (WHOLE, None),
     "without customer, weight, tags": (avro({**GOOD, "customer": None, "weight": None, "tags": []}), None),
-    "no value": (None, "empty"),
+    "a tombstone": (None, None),
     "no bytes": (b"", "not_avro: it ends in the middle of a value, at byte 0"),
     "cut": (WHOLE[:-5], "not_avro"),
     "a byte behind it": (WHOLE + b"\x00", "not_avro: 1 bytes behind the value"),
@@ -83,6 +83,7 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
         own.conf.set(key, value)
     rows = decided(own, {name: value for name, (value, _) in CASES.items()}, ORDERS, fast=fast)
     assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
+    assert [name for name, row in rows.items() if row["decision"] == "tombstone"] == ["a tombstone"]
     good = rows["good"]
     assert good["order_placed"] == GOOD | {"total": Decimal("1234567890.05")}
     assert (good["event_id"], good["subject"], good["event_time"]) == ("o-1", "ann", NOON)

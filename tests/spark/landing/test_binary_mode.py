@@ -96,10 +96,14 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
     own = spark.newSession()
     for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
         own.conf.set(key, value)
-    tombstone: Sent = (by_sdk()[0], None)
-    rows = decided(own, TOPIC, {**{name: sent for name, (sent, _) in CASES.items()}, "no value": tombstone})
-    expected = {**{name: reason for name, (_, reason) in CASES.items()}, "no value": "empty"}
-    assert unexpected(rows, expected) == {}
+    sent = {name: sent for name, (sent, _) in CASES.items()}
+    sent |= {"no value": (by_sdk()[0], None), "a tombstone": ((("trace", b"1"),), None)}
+    rows = decided(own, TOPIC, sent)
+    expected = {name: reason for name, (_, reason) in CASES.items()}
+    assert (
+        unexpected(rows, {**expected, "no value": "empty: the record has no value, though", "a tombstone": None}) == {}
+    )
+    assert rows["a tombstone"]["decision"] == "tombstone", "its headers are those of no event"
     good, whole = rows["good"], rows["structured, by its content type"]
     assert (good["event_id"], good["source"], good["type"]) == ("i-1", "/s", "thing.made")
     assert good["event_time"] == APPENDED

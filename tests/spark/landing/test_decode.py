@@ -57,7 +57,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a field that is another type's, as a fraction": (data(price=1.5), VALID),
     "no dataschema": (event(dataschema=GONE), VALID),
     "null for an optional field": (data(x=None, at=None, on=None, tags=None, where=None), VALID),
-    "no value": (None, "empty"),
+    "a tombstone": (None, None),
     "no bytes": (b"", "not_json"),
     "an empty array": (b"[]", "not_json"),
     "the event in an array": (b"[" + GOOD + b"]", "not_json"),
@@ -212,14 +212,15 @@ def rows(spark: SparkSession, request: pytest.FixtureRequest) -> dict[str, dict[
 
 def test_every_record_gets_the_decision_that_it_deserves(rows: dict[str, dict[str, Any]]) -> None:
     assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
+    assert rows.pop("a tombstone")["decision"] == "tombstone"
     assert all((row["decision"] == "valid") == (row["reason"] is None) for row in rows.values())
 
 
-def test_a_record_in_quarantine_keeps_its_bytes_and_nothing_typed(rows: dict[str, dict[str, Any]]) -> None:
+def test_a_record_that_is_no_event_keeps_its_bytes_and_nothing_typed(rows: dict[str, dict[str, Any]]) -> None:
     typed = ("event_id", "source", "event_time", "device_time", "contract_version", "thing_made", "event_date")
     for name, row in rows.items():
         assert (row["value"], row["key"], row["append_time"]) == (CASES[name][0], b"k", APPENDED)
-        if row["decision"] == "quarantined":
+        if row["decision"] != "valid":
             assert [row[column] for column in typed] == [None] * len(typed), name
 
 
@@ -257,7 +258,7 @@ def test_every_fault_of_the_samples_ends_in_quarantine(spark: SparkSession) -> N
     for name, row in found.items():
         kinds[name.split()[0]].add(row["reason"].split(":")[0])
     assert kinds == {
-        "malformed": {"empty", "not_utf8", "not_json"},
+        "malformed": {"not_utf8", "not_json"},
         "broken_contract": {"contract", "envelope", "unknown_type", "unknown_contract"},
         "absurd_time": {"absurd_time", "envelope"},
     }

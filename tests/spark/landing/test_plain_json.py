@@ -61,7 +61,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a time that no timestamp holds": (raw(createdAt=2**62), "mapping: time"),
     "below the minimum": (raw(amount=-1), "contract: data.amount is below 0"),
     "a number for a text": (raw(note=5), "contract: data.note is no string"),
-    "no value": (None, "empty"),
+    "a tombstone": (None, None),
     "no bytes": (b"", "not_json"),
     "null": (b"null", "not_json"),
     "a number": (b"3", "not_json"),
@@ -86,11 +86,17 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
         own.conf.set(key, value)
     rows = decided(own, {name: value for name, (value, _) in CASES.items()}, PAYMENTS)
     assert unexpected(rows, {name: reason for name, (_, reason) in CASES.items()}) == {}
+    assert [name for name, row in rows.items() if row["decision"] == "tombstone"] == ["a tombstone"]
     good = rows["good"]
     assert (good["event_id"], good["source"], good["type"], good["subject"]) == ("7", "billing", "payment.made", "ann")
     assert good["event_time"] == good["device_time"] == APPENDED
     assert (good["payment_made"]["amount"], good["contract_version"]) == (5, 1)
     assert good["payment_made"]["customer"] == {"id": "ann"}
+
+
+def test_without_a_key_there_is_nothing_to_delete(spark: SparkSession) -> None:
+    row = decided(spark, {"it": None}, PAYMENTS, key=None)["it"]
+    assert (row["decision"], row["reason"]) == ("quarantined", "empty: the record has no value")
 
 
 def one(spark: SparkSession, mapping: PlainJson, key: bytes | None = b"k", **changed: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ RUN = "manual-2026-11-21t08-36-01-681102-00-00-hofumhns-0a1b2c3d4e"
 
 
 def proof(*, wrong: tuple[str, ...] = (), lag: int = 0) -> Proof:
-    counts = {"valid": 450_123, "quarantined": 12_210, "duplicates": 45_518, "late": 1_828, "holes": 0}
+    counts = {"valid": 450_123, "quarantined": 12_210, "duplicates": 45_518, "late": 1_828, "tombstones": 0, "holes": 0}
     each = [
         PartitionProof(n, 0, 507_851, 0, 507_851 + lag, 507_851 + lag, **counts, wrong=wrong if n == 0 else ())
         for n in range(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 
@@ -84,7 +85,7 @@ def test_nothing_there_is_said_and_no_engine_is_started(
 
 
 def proof(landed_to: int, log_end: int, readable_to: int | None = None) -> Proof:
-    counts = dict.fromkeys(("valid", "quarantined", "duplicates", "late", "holes"), 0)
+    counts = dict.fromkeys(("valid", "quarantined", "duplicates", "late", "tombstones", "holes"), 0)
     partition = PartitionProof(
         0,
         0,
@@ -108,6 +109,15 @@ def proof(landed_to: int, log_end: int, readable_to: int | None = None) -> Proof
 )
 def test_what_has_not_landed_is_not_called_gap_free(landed_to: int, log_end: int, verdict: str) -> None:
     assert shown(proof_table(proof(landed_to, log_end))).startswith(verdict)
+
+
+def test_tombstones_are_counted_where_there_are_some() -> None:
+    found = proof(203, 203)
+    assert "tombstones" not in shown(proof_table(found))
+    (partition,) = found.partitions
+    told = shown(proof_table(replace(found, partitions=(replace(partition, valid=201, tombstones=2),))))
+    assert "tombstones" in told
+    assert "203" in told.splitlines()[-1], "all that has landed"
 
 
 def test_offsets_of_an_open_transaction_wait_too() -> None:

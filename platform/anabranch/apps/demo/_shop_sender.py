@@ -21,6 +21,8 @@ FIRST: Final = datetime(2024, 3, 1, tzinfo=UTC)
 EACH: Final = 400
 BROKEN: Final = 3
 """Records in each topic that nobody can read."""
+DELETED: Final = 1
+"""Tombstones in each topic: records with a key and no value."""
 TOPICS: Final = ("card_payments", "web_orders")
 _CITIES: Final = ("Rome", "Oslo", "Łódź")
 _SCHEMA: Final = Path(__file__).parent / "shop" / "contracts" / "web.ordered.avsc"
@@ -61,5 +63,7 @@ def send_sales(client: Mapping[str, Any], seed: int = 2024) -> Sold:
     for broken in range(BROKEN):
         producer.produce("card_payments", b'{"paymentId": "x", "amount": 12.5}'[: 34 - broken])
         producer.produce("web_orders", b"\x06o-1" + bytes(broken))
+    for topic in TOPICS:
+        producer.produce(topic, None, b"sale-0")
     producer.flush(30)
-    return Sold(money, sales, dict.fromkeys(TOPICS, EACH + BROKEN))
+    return Sold(money, sales, dict.fromkeys(TOPICS, EACH + BROKEN + DELETED))

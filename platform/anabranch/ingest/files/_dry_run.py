@@ -29,7 +29,7 @@ from anabranch.ingest.kafka.look import LogRecord
 from anabranch.ingest.landing.decoding import decode, raw_frame, with_reasons
 from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
 from anabranch.ingest.landing.state import LandingState, read_state
-from anabranch.ingest.landing.table.schema import IS_EVENT, QUARANTINED, VALID
+from anabranch.ingest.landing.table.schema import IS_EVENT, QUARANTINED, TOMBSTONE, VALID
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.ingest.schema_registry import with_schemas, with_schemas_of
 from anabranch.lake import open_table
@@ -68,6 +68,7 @@ class DryRun:
     repeated: int
     landed: int
     quarantined: int
+    tombstones: int
     late_before: datetime | None
     problems: Mapping[str, Problem] = field(hash=False)
 
@@ -79,6 +80,7 @@ class DryRun:
             "late": self.late,
             "duplicates": {"of_each_other": self.repeated, "of_landed_events": self.landed},
             "quarantined": self.quarantined,
+            "tombstones": self.tombstones,
             "late_before": self.late_before.isoformat() if self.late_before else None,
             "problems": {text: {"count": each.count, "first": each.first} for text, each in self.problems.items()},
         }
@@ -202,10 +204,15 @@ def _result(
         int((event & late).sum()),
         int(repeated.sum()),
         int(landed.sum()),
-        int(pc.sum(pc.equal(rows["decision"], QUARANTINED)).as_py() or 0),
+        _count(rows, QUARANTINED),
+        _count(rows, TOMBSTONE),
         None if bound is None else datetime.fromtimestamp(bound // _MICROS, UTC),
         _problems(rows, kind, places),
     )
+
+
+def _count(rows: pa.Table, decision: str) -> int:
+    return int(pc.sum(pc.equal(rows["decision"], decision)).as_py() or 0)
 
 
 def _problems(rows: pa.Table, kind: str, places: Sequence[str]) -> dict[str, Problem]:
@@ -255,6 +262,8 @@ def lines_of(found: DryRun) -> Iterator[str]:
     copies = [f"{found.repeated:,} of each other"] * bool(found.repeated)
     copies += [f"{found.landed:,} of events that have landed"] * bool(found.landed)
     yield f"  {found.repeated + found.landed:>9,} duplicates" + (f": {', '.join(copies)}" if copies else "")
+    if found.tombstones:
+        yield f"  {found.tombstones:>9,} tombstones: they have a key and no value"
     yield f"  {found.quarantined:>9,} quarantined"
     for text, problem in found.problems.items():
         yield f"  {problem.count:>9,} of them: {text} (first: {problem.first})"

@@ -10,7 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from anabranch.contracts import Topic
-from anabranch.ingest.landing.table.schema import ADDED, DUPLICATE, EVENT_DATE, EVENTS, RECORD, VALID
+from anabranch.ingest.landing.table.schema import ADDED, DUPLICATE, EVENT_DATE, EVENTS, RECORD, TOMBSTONE, VALID
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.operate.doctor._commits import how_to_rebuild
 from anabranch.operate.doctor._context import Context, TableState, each
@@ -101,7 +101,7 @@ def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> Dat
 
 def _unread(rows: DataFrame, topic: Topic) -> DataFrame:
     """Rows that aren't valid must have no values, except that a duplicate keeps the event's id and source. Valid rows
-    must name a known contract version."""
+    must name a known contract version, a tombstone has a key and no bytes."""
     from pyspark.sql import functions as F
 
     from anabranch.ingest.landing.decoding import identity
@@ -115,7 +115,9 @@ def _unread(rows: DataFrame, topic: Topic) -> DataFrame:
     expected = nothing | {name: F.when(decision == DUPLICATE, known) for name, known in names.items()}
     there = [F.when(unread, _unlike(F.col(name), value, name, kinds[name])) for name, value in expected.items()]
     by_nobody = F.when(~unread & ~F.coalesce(reduce(or_, known), F.lit(False)), F.lit("contract_version"))
-    return rows.select("partition", "offset", "epoch", F.array_compact(F.array(*there, by_nobody)).alias("columns"))
+    a_record = F.when((decision == TOMBSTONE) & (F.col("value").isNotNull() | F.col("key").isNull()), F.lit("decision"))
+    differs = F.array_compact(F.array(*there, by_nobody, a_record)).alias("columns")
+    return rows.select("partition", "offset", "epoch", differs)
 
 
 def _unlike(stored: Column, value: Column, name: str, kind: DataType) -> Column:

@@ -18,11 +18,14 @@ COUNTED: Final = {
     "valid": "valid",
     "quarantined": "quarantined",
     "duplicates": "duplicates",
+    "tombstones": "tombstones",
     "holes": "no record",
     "late": "late",
     "lag": "not yet landed",
 }
 """Counts of a PartitionProof, with the titles of their columns."""
+DECISIONS: Final = ("valid", "quarantined", "duplicates", "tombstones")
+"""The counts of which each landed record is in one."""
 _ALWAYS: Final = frozenset({"valid", "quarantined", "duplicates"})
 """Counts with a column of their own even if they are 0 everywhere. The others would only make the table wider."""
 NAMED: Final = 10
@@ -51,7 +54,7 @@ def proof_table(proof: Proof) -> Table:
         ranges = (f"{p.log_begin:,}..{p.log_end:,}", f"{p.first:,}..{p.landed_to:,}")
         counts = (f"{getattr(p, count):,}" for count in shown)
         table.add_row(str(p.partition), *ranges, *counts, *(["; ".join(p.wrong)] if wrong else []))
-    landed = totals["valid"] + totals["quarantined"] + totals["duplicates"]
+    landed = sum(totals[decision] for decision in DECISIONS)
     table.add_row("all", "", f"{landed:,}", *(f"{totals[count]:,}" for count in shown))
     notes = [_file_line(file) for file in proof.files]
     notes += [f"accepted as lost: {x['partition']}: {x['from']}..{x['to'] - 1}" for x in proof.accepted_losses]

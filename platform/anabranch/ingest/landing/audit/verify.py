@@ -26,7 +26,7 @@ from anabranch.lake.log.commit_errors import unreadable_file
 _COUNTS = """
 select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
     count(*) filter (decision = 'valid'), count(*) filter (decision = 'quarantined'),
-    count(*) filter (decision = 'duplicate'), count(*) filter (late), max(epoch)
+    count(*) filter (decision = 'duplicate'), count(*) filter (late), count(*) filter (decision = 'tombstone')
 from rows where released_from is null and "partition" >= 0 group by 1 order by 1
 """
 _NO_ROW = (0, 0, 0, None, None, 0, 0, 0, 0, 0)
@@ -68,6 +68,8 @@ class PartitionProof:
     quarantined: int
     duplicates: int
     late: int
+    tombstones: int
+    """Records with a key and no value."""
     holes: int
     """Offsets that were proven to hold no record."""
     wrong: tuple[str, ...]
@@ -220,7 +222,7 @@ def _prove(
 ) -> PartitionProof:
     """``landed``: the offset that landing began with, if known, and the next one to land."""
     (known, landed_to), (begin, end, readable) = landed, log
-    _, count, distinct, row_first, row_last, valid, quarantined, duplicates, late, _ = row or _NO_ROW
+    _, count, distinct, row_first, row_last, valid, quarantined, duplicates, late, tombstones = row or _NO_ROW
     first = min((offset for offset in (known, row_first) if offset is not None), default=begin)
     lost = sum(loss["to"] - loss["from"] for loss in losses if loss["partition"] == partition and loss["from"] >= first)
     missing = max(landed_to - first, 0) - distinct - lost - holes
@@ -237,5 +239,5 @@ def _prove(
         wrong.append(f"the log begins at {begin}, landing at {first}")
     if landed_to > end:
         wrong.append(f"landing is ahead of the log, which ends at {end}")
-    counts = (valid, quarantined, duplicates, late, holes)
+    counts = (valid, quarantined, duplicates, late, tombstones, holes)
     return PartitionProof(partition, first, landed_to, begin, end, readable, *counts, tuple(wrong))

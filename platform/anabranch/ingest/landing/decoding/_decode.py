@@ -34,7 +34,15 @@ from anabranch.ingest.landing.decoding._validity import (
     matching_contract,
     wrapped,
 )
-from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, QUARANTINED, RECORD, VALID, parsed_ddl
+from anabranch.ingest.landing.table.schema import (
+    EVENT_DATE,
+    HEADERS_DDL,
+    QUARANTINED,
+    RECORD,
+    TOMBSTONE,
+    VALID,
+    parsed_ddl,
+)
 from anabranch.ingest.landing.table.schema_projection import fields_as_sent
 
 _SOUND = "_sound"
@@ -82,7 +90,8 @@ def decode_fast(records: DataFrame, topic: Topic) -> DataFrame | None:
 
 
 def _landed(judged: DataFrame, topic: Topic) -> DataFrame:
-    valid = F.col(_SOUND)
+    valid, deleted = F.col(_SOUND), _is_tombstone(topic)
+    decision = F.when(valid, F.lit(VALID)).when(deleted, F.lit(TOMBSTONE)).otherwise(F.lit(QUARANTINED))
     when_valid = [
         ("event_id", F.col("_event.id")),
         ("source", F.col("_event.source")),
@@ -99,14 +108,20 @@ def _landed(judged: DataFrame, topic: Topic) -> DataFrame:
     ]
     return judged.select(
         *(F.col(c) for c in RECORD),
-        F.when(valid, F.lit(VALID)).otherwise(F.lit(QUARANTINED)).alias("decision"),
-        F.when(~valid, F.lit("")).alias("reason"),
+        decision.alias("decision"),
+        F.when(~valid & ~deleted, F.lit("")).alias("reason"),
         F.col("_event.type").alias("type"),
         F.col("_event.subject").alias("subject"),
         *(F.when(valid, column).alias(name) for name, column in when_valid),
         *typed,
         F.when(valid, F.to_date(F.col("_event_time"))).alias(EVENT_DATE),
     )
+
+
+def _is_tombstone(topic: Topic) -> Column:
+    """Whether a record deletes its key: it has no value, and no headers that make it an event; never null. A row of a
+    file has a value."""
+    return F.col("value").isNull() & F.col("key").isNotNull() & ~is_binary(topic.records)
 
 
 def _parsed(records: DataFrame, topic: Topic) -> DataFrame:

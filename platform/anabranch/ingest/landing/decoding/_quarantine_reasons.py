@@ -56,7 +56,7 @@ def reason(
     """The first problem of a record that was appended at ``append_time`` (with a time zone); ``loaded``: a row of a
     file."""
     if value is None:
-        return "empty: the record has no value"
+        return "empty: the record has no value" + ("" if key is None else ", though its headers are those of an event")
     try:
         text = document(topic.records, value, loaded=loaded).decode()
     except Undecodable as why:

@@ -2,10 +2,10 @@
 
 In: a landing table. Out: columns, SQL conditions, counts, a watermark.
 
-``schema`` names the columns and the decisions (valid, quarantined, duplicate, loaded), ``schema_growth`` adds columns
-for a new contract version, ``schema_projection`` gives a column the type of another version. ``sql`` selects rows;
-``event_counts`` counts events per day, ``late_events`` those that were late, ``contract_usage`` those per contract
-version; ``watermark`` is that of the newest event.
+``schema`` names the columns and the decisions (valid, quarantined, duplicate, loaded, tombstone), ``schema_growth``
+adds columns for a new contract version, ``schema_projection`` gives a column the type of another version. ``sql``
+selects rows; ``event_counts`` counts events per day, ``late_events`` those that were late, ``contract_usage`` those per
+contract version; ``watermark`` is that of the newest event.
 """
 
 from __future__ import annotations

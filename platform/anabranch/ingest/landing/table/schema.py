@@ -18,6 +18,8 @@ QUARANTINED: Final = "quarantined"
 DUPLICATE: Final = "duplicate"
 LOADED: Final = "loaded"
 """An event that came from a file (ADR 0042): it is in batch only, moves no watermark, and is never late."""
+TOMBSTONE: Final = "tombstone"
+"""A record with a key and no value: its producer has deleted the key (ADR 0039). No event."""
 EVENTS: Final = (VALID, LOADED)
 IS_EVENT: Final = f"decision IN ('{VALID}', '{LOADED}')"
 """SQL: a row that is an event, from the log or from a file."""
@@ -36,7 +38,7 @@ FIXED: Final = pa.schema(
         ("value", pa.binary()),
         ("headers", pa.list_(_HEADER)),
         ("epoch", pa.int64()),
-        # The decision: VALID, LOADED, QUARANTINED (with a reason) or DUPLICATE (of an earlier source and id).
+        # The decision: VALID, LOADED, QUARANTINED (with a reason), DUPLICATE (of an earlier source and id), TOMBSTONE.
         ("decision", pa.string()),
         ("reason", pa.string()),
         # event_time < W(epoch) - L; null unless valid.
