@@ -22,11 +22,12 @@ from reports import print_failures, print_slowest
 
 PROJECT = Path(__file__).parent.parent
 OUTPUT = PROJECT / "build" / "tests"
-SYSTEM = ("tests/crash", "tests/faults", "tests/system")
+SYSTEM = ("tests/crash", "tests/faults", "tests/guides", "tests/system")
 """Where tests with real servers are: reading all the others, to leave them out, takes up to a minute."""
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Containers often set that one: then each run rewrites the asserts of all tests again, for a quarter of a minute."""
 _OWN = "system and not sweep and not shared"
+_BEHIND_SHARED = ("tests/faults", "tests/guides")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,14 @@ _WORKERS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 PHASES = (
     (Lane("fast", {"fast": ("-m", "not system and not sweep", *_WORKERS)}),),
     (
-        # The tests of the one platform that they share, then faults: together as long as the other lane.
+        # The tests of the one platform that they share, then these: together as long as the other lane.
         Lane(
             "platform",
-            {"shared": ("-m", "system and not sweep and shared", *SYSTEM), "faults": ("-m", _OWN, "tests/faults")},
+            {"shared": ("-m", "system and not sweep and shared", *SYSTEM), "faults": ("-m", _OWN, *_BEHIND_SHARED)},
         ),
         Lane(
             "servers",
-            {"servers": ("-m", _OWN, *(folder for folder in SYSTEM if folder != "tests/faults"))},
+            {"servers": ("-m", _OWN, *(folder for folder in SYSTEM if folder not in _BEHIND_SHARED))},
             beside=1,
         ),
     ),

@@ -71,6 +71,18 @@ def test_types_and_what_is_required() -> None:
     assert (found.id, found.time) == ("paymentId", 'TimeField("createdAt", unit="ms")')
 
 
+def test_an_id_may_come_twice_in_a_log() -> None:
+    assert inferred([*PAYMENTS, PAYMENTS[0]]).id == "paymentId"
+    assert inferred([*PAYMENTS, *PAYMENTS]).id is None
+    assert inferred([{"word": "a"}, {"word": "a"}, {"word": "b"}]).id is None
+
+
+def test_records_of_a_log_may_be_broken() -> None:
+    lines = ["{", "[]", *map(json.dumps, PAYMENTS)]
+    found = infer("payment.made", lines, broken=True)
+    assert (found.id, found.left_out[0]) == ("paymentId", "2 of 12 records are no JSON object: left out")
+
+
 def test_both_files_can_be_loaded(tmp_path: Path) -> None:
     found = inferred(PAYMENTS)
     (tmp_path / "payment.made.v1.json").write_text(found.contract_file())

@@ -22,7 +22,7 @@ _NONE = "-"
 def add_topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     sample: Annotated[
-        str, typer.Option("--sample", help="Records, one JSON object a line, or their Avro schema (.avsc).")
+        str, typer.Option("--sample", help="Records (JSON lines, .csv, .parquet, .avro), or their Avro schema (.avsc).")
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type; asked for if it is left out.")] = "",
 ) -> None:
@@ -62,7 +62,7 @@ def _look(settings: Settings, name: str, sample: str) -> tuple[bool, str]:
         raise BadInput(
             "SAMPLE",
             f"{settings.brokers} has no topic {name!r} yet, so there are no records to learn from",
-            next_step=f"give a sample: anabranch topics add {name} --sample records.jsonl (or SCHEMA.avsc)",
+            next_step=f"give a sample: anabranch topics add {name} --sample FILE (.jsonl, .csv, .parquet, .avsc)",
         )
     first = next((record.value for record in newest(settings, name, 100) if record.value), None)
     if first is None:
@@ -75,11 +75,13 @@ def _asked(found: Inferred, *, exists: bool) -> Inferred:
     times = found.times
     time = _choice("When did it happen? Days, windows and lateness are by this time", [*times], next(iter(times), None))
     subject = _choice("What is it about (a customer, a device)? It may be left out", found.ids, None)
+    asked = "{} looks like money. Read it exactly, as a decimal with 2 digits behind the point?"
+    exact = [each for each in found.money if typer.confirm(printable(asked.format(each)), default=True)]
     question = "How many minutes later than newer ones may a record come and still be on time?"
     minutes = typer.prompt(question, default=60, type=int)
     owned = not typer.confirm("Do others run this topic? Then it is never created or altered", default=exists)
     return replace(
-        found,
+        found.with_decimals(exact),
         id=ident,
         time=times.get(time or ""),
         subject=subject,

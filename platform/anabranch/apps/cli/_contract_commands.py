@@ -32,8 +32,8 @@ def infer_command(
     file: Annotated[
         str,
         typer.Argument(
-            help="Sample records, one JSON object a line, of which 100,000 are read; - for standard input. Or the "
-            "schema of the records: a file .avsc."
+            help="Sample records, of which 100,000 are read: one JSON object a line (- for standard input), or rows "
+            "of a .csv, .parquet or .avro file. Or the schema of the records: a file .avsc."
         ),
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")] = "",
@@ -90,11 +90,14 @@ def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Infe
 
         return infer_from_schema(event_type, newest_schema(project()[0], subject), f"the subject {subject}"), {}
     if file:
-        return infer(event_type, _lines(file)), {}
+        from anabranch.ingest.files import sample_lines
+
+        lines = sample_lines(file, _MAX_RECORDS)
+        return infer(event_type, _lines(file) if lines is None else lines), {}
     from anabranch.ingest.kafka.look import newest
 
     records = newest(project()[0], topic, _LOG_RECORDS)
-    return infer(event_type, json_lines(topic, (each.value for each in records if each.value))), {}
+    return infer(event_type, json_lines(topic, (each.value for each in records if each.value)), broken=True), {}
 
 
 def json_lines(topic: str, values: Iterable[bytes]) -> Iterator[str]:
@@ -122,7 +125,9 @@ def _lines(file: str) -> list[str]:
         with contextlib.nullcontext(sys.stdin) if file == "-" else Path(file).open() as source:
             return list(islice(source, _MAX_RECORDS))
     except (OSError, ValueError) as error:
-        raise BadInput("SAMPLE", f"{file!a} can't be read: {error}", next_step="give a file of JSON lines") from None
+        raise BadInput(
+            "SAMPLE", f"{file!a} can't be read: {error}", next_step="give JSON lines, .csv, .parquet or .avro"
+        ) from None
 
 
 def write_declaration(folder: Path, files: dict[str, str]) -> None:

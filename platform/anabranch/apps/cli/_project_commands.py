@@ -40,7 +40,7 @@ _STARTS: dict[str, tuple[str, ...]] = {
         "anabranch up",
     ),
     "file": (
-        "anabranch topics add TOPIC --sample FILE  # JSON lines, or an Avro schema (.avsc)",
+        "anabranch topics add TOPIC --sample FILE  # .csv, .parquet, .avro, .jsonl, or an Avro schema (.avsc)",
         "anabranch up",
         "anabranch load TOPIC FILE",
     ),

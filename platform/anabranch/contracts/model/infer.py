@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
+from anabranch.contracts.fields.decimals import WrittenFloat
 from anabranch.contracts.model.contract import EVENT_TYPE, FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
 from anabranch.core.errors import BadInput
@@ -17,7 +18,11 @@ from anabranch.core.text import strict_json
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MONEY: Final = re.compile(r"-?\d+\.\d{2}", re.ASCII)
-_AS_DECIMAL: Final = 'looks like money; exact as {"type": "string", "format": "decimal", "precision": 18, "scale": 2}'
+_WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
+_AS_DECIMAL: Final = 'looks like money; exact as {{"type": "{}", "format": "decimal", "precision": 18, "scale": 2}}'
+_LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
+_MOSTLY: Final = 0.8
+_DECODER: Final = strict_json.strict_decoder(WrittenFloat)
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
 _ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
 _MOST_NAMES, _IN_COMMON = 20, 0.5
@@ -54,7 +59,7 @@ class _Seen:
             for item in value:
                 self.items.add(item)
         else:
-            self.values.add(str(value))
+            self.values.add(value.text if isinstance(value, WrittenFloat) else str(value))
             if kind == "integer":
                 self.numbers.append(value)
 
@@ -72,21 +77,29 @@ class _Seen:
             self.items.merge(other.items)
 
 
-def infer(name: str, lines: Iterable[str]) -> Inferred:
+def infer(name: str, lines: Iterable[str], *, broken: bool = False) -> Inferred:
     """Infer the contract ``name`` from records, one JSON object a line.
 
-    Raises BadInput SAMPLE, which names the line, or CONTRACT_NAME.
+    ``broken``: some records may be anything else, as in any topic; they are counted in ``left_out``. Raises BadInput
+    SAMPLE, which names the line, or CONTRACT_NAME.
     """
     check_name(name)
-    root = _Seen()
+    root, unread = _Seen(), 0
     for number, line in enumerate(lines, 1):
         if line.strip():
-            root.add(_record(number, line))
+            try:
+                root.add(_record(number, line))
+            except BadInput:
+                if not broken:
+                    raise
+                unread += 1
     if not root.count:
         raise BadInput("SAMPLE", "there is no record in the sample", next_step="give some, one JSON object a line")
-    left_out: list[str] = []
+    left_out = [f"{unread:,} of {root.count + unread:,} records are no JSON object: left out"] * bool(unread)
     schema = _object(root, "", left_out)
-    return Inferred(name, schema, tuple(left_out), root.count, _id_of(root, schema), _time_of(root, schema))
+    money = tuple(own for own, node in schema["properties"].items() if _is_money(root.fields[sent_name(own, node)]))
+    guessed = _id_of(root, schema), _time_of(root, schema)
+    return Inferred(name, schema, tuple(left_out), root.count, *guessed, money=money)
 
 
 def check_name(name: str) -> None:
@@ -97,7 +110,7 @@ def check_name(name: str) -> None:
 
 def _record(number: int, line: str) -> dict[str, Any]:
     try:
-        content = strict_json.loads(line)
+        content = strict_json.loads(line, _DECODER)
     except ValueError as error:
         raise BadInput("SAMPLE", f"line {number} is not JSON: {error}", next_step="one JSON object a line") from None
     if not isinstance(content, dict):
@@ -112,7 +125,7 @@ def _kind(value: Any) -> str:
         return "integer" if -(2**63) <= value < 2**63 else "integer beyond 64 bits"
     if isinstance(value, str):
         return _text_kind(value)
-    return {float: "number", dict: "object", list: "array"}[type(value)]
+    return {WrittenFloat: "number", dict: "object", list: "array"}[type(value)]
 
 
 def _text_kind(text: str) -> str:
@@ -178,8 +191,16 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
         left_out.append(f"{path}: left out, it has integers beyond 64 bits")
         return None
     type_, _, format_ = kind.partition(" ")
-    money = {"description": _AS_DECIMAL} if kind == "string" and all(map(_MONEY.fullmatch, seen.values)) else {}
+    money = {"description": _AS_DECIMAL.format(type_)} if _is_money(seen) else {}
     return {"type": type_, **({"format": format_} if format_ else {}), **money}
+
+
+def _is_money(seen: _Seen) -> bool:
+    """Whether all values have two digits behind the point; of numbers, those that have a point."""
+    if seen.kinds == {"string"}:
+        return all(map(_MONEY.fullmatch, seen.values))
+    fractions = [text for text in seen.values if not _WHOLE.fullmatch(text)]
+    return "number" in seen.kinds <= {"number", "integer"} and all(map(_MONEY.fullmatch, fractions))
 
 
 def _map(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
@@ -212,19 +233,17 @@ def is_named_id(name: str) -> bool:
 
 
 def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
-    """A required field with a different value in each record; one that is called an id comes first."""
+    """A required field with a different value in each record, or in most of them if it is called an id: any log has
+    records that were sent twice."""
     nodes = {name: schema["properties"][name] for name in schema.get("required", ())}
-    several = [
-        name
-        for name, node in nodes.items()
-        if node["type"] in ("string", "integer")
-        and "format" not in node
-        and len(root.fields[sent_name(name, node)].values) == root.count > 1
-    ]
     times = _time_fields(root, schema)
-    candidates = [name for name in several if name not in times]
-    named = [name for name in candidates if is_named_id(name)]
-    return next(iter([*named, *candidates]), None)
+    different = {
+        name: len(root.fields[sent_name(name, node)].values) / root.count
+        for name, node in nodes.items()
+        if node["type"] in ("string", "integer") and "format" not in node and name not in times and root.count > 1
+    }
+    named = [name for name, share in different.items() if share >= _MOSTLY and is_named_id(name)]
+    return next(iter([*named, *(name for name, share in different.items() if share == 1)]), None)
 
 
 def _time_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
@@ -246,10 +265,21 @@ def _time_fields(root: _Seen, schema: Mapping[str, Any]) -> dict[str, str]:
         if node.get("format") == "date-time":
             found[name] = f'"{name}"'
             continue
-        numbers = root.fields[sent_name(name, node)].numbers if time_rank(name) < len(_TIMES) else ()
+        seen = root.fields[sent_name(name, node)]
+        if node["type"] == "string" and "format" not in node and all(map(_is_local_time, seen.values)):
+            found[name] = f'TimeField("{name}", format="yyyy-MM-dd HH:mm:ss", zone="UTC")'
+        numbers = seen.numbers if time_rank(name) < len(_TIMES) else ()
         if node["type"] == "integer" and numbers and (unit := _unit(numbers)):
             found[name] = f'TimeField("{name}", unit="{unit}")'
     return found
+
+
+def _is_local_time(text: str) -> bool:
+    """Whether a text is a time without a zone, as databases write them into files."""
+    try:
+        return _LOCAL_TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _unit(numbers: Sequence[int]) -> str | None:

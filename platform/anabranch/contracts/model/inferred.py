@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -33,6 +33,8 @@ class Inferred:
     owned: bool = False
     confirmed: bool = False
     """Whether a person has said id and time."""
+    money: tuple[str, ...] = ()
+    """Fields that look like money, and aren't declared as decimals."""
 
     @property
     def times(self) -> dict[str, str]:
@@ -51,6 +53,15 @@ class Inferred:
         found: Mapping[str, Any] = self.schema["properties"]
         return found
 
+    def with_decimals(self, names: Collection[str]) -> Inferred:
+        """The same with these fields as exact decimals of two digits behind the point."""
+        exact = {"format": "decimal", "precision": 18, "scale": 2}
+        nodes = {n: {**node, **exact} if n in names else node for n, node in self.fields.items()}
+        for name in names:
+            said = nodes[name].pop("description", "").partition("}; ")[2]
+            nodes[name] |= {"description": said} if said else {}
+        return replace(self, schema={**self.schema, "properties": nodes})
+
     def contract_file(self) -> str:
         """The JSON of ``NAME.v1.json``."""
         content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": self.schema}
@@ -62,6 +73,7 @@ class Inferred:
         ident = f'"{self.id}"' if self.id else "Record.OFFSET"
         why_id, other = self._why_id
         why_time = "check that it says when the event happened" if self.time else "no field looks like a time"
+        why_time += ", and in which zone" if "zone=" in (self.time or "") else ""
         time = self.time or "Record.APPEND_TIME"
         used = [name for name in ("Record", "TimeField") if f"{name}." in f"{ident} {time}" or f"{name}(" in time]
         names = sorted(["Contract", self.format, *used, "Topic"])
@@ -93,5 +105,5 @@ class Inferred:
     @property
     def _why_id(self) -> tuple[str, str]:
         if self.records:
-            return "different in each record of the sample", "no field is different in each record"
+            return "different in most records of the sample", "no field is different in each record"
         return "by its name: check that each event has another one", "no field is called an id"

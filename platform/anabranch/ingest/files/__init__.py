@@ -9,6 +9,7 @@ In: files. Out: epochs of their own in a landing table, whose valid rows have th
 4. ``_problems`` counts what is wrong with rows, in the words of their format.
 
 ``_dry_run`` says what landing would decide about the rows of a file, or about records of the log, and lands nothing.
+``_sample`` reads rows for a contract to be inferred from.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from anabranch.ingest.files._addresses import find_files
     from anabranch.ingest.files._dry_run import DryRun, lines_of, rows_of_file, try_records, try_rows
     from anabranch.ingest.files._load_files import REPORT, FileReport, LoadReport, StoredReport, check_loadable, load
+    from anabranch.ingest.files._sample import sample_lines
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -28,6 +30,7 @@ else:
             "_addresses": ("find_files",),
             "_dry_run": ("DryRun", "lines_of", "rows_of_file", "try_records", "try_rows"),
             "_load_files": ("FileReport", "LoadReport", "REPORT", "StoredReport", "check_loadable", "load"),
+            "_sample": ("sample_lines",),
         },
     )
 
@@ -42,6 +45,7 @@ __all__ = [
     "lines_of",
     "load",
     "rows_of_file",
+    "sample_lines",
     "try_records",
     "try_rows",
 ]

@@ -18,7 +18,7 @@ from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.files._json_lines import Unreadable
 
-_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
+JSON_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
 _ENVELOPE: Final = (
     "id", "source", "type", "subject", "time", "senttime", "receivedtime", "dataschema", "specversion",
 )  # fmt: skip
@@ -86,9 +86,8 @@ def _cell(cell: str, node: Node) -> str:
     text = f"to_json({cell})::VARCHAR"
     match node["type"]:
         case "integer" | "number":
-            return (
-                f"CASE WHEN {cell} = '' THEN NULL WHEN regexp_matches({cell}, '{_NUMBER}') THEN {cell} ELSE {text} END"
-            )
+            number = f"regexp_matches({cell}, '{JSON_NUMBER}')"
+            return f"CASE WHEN {cell} = '' THEN NULL WHEN {number} THEN {cell} ELSE {text} END"
         case "boolean":
             truth = f"lower({cell}) IN ('true', 'false')"
             return f"CASE WHEN {cell} = '' THEN NULL WHEN {truth} THEN lower({cell}) ELSE {text} END"
