@@ -10,12 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.apps.airflow import _migrate_tasks
-from anabranch.apps.airflow._migrate_tasks import ShiftReaders
+from anabranch.apps.airflow._migrate_tasks import ShiftReaders, WaitUntilCaughtUp
 from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.change.migrate import promotion_checks
 from anabranch.change.migrate.migration import rollback, skip_soak
 from anabranch.change.migrate.migration_record import migration_of
 from anabranch.change.migrate.promotion_checks import CheckOutcome, run_checks
 from anabranch.change.migrate.run_heartbeat import last_heartbeat
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create
@@ -201,3 +203,24 @@ def test_a_breaking_change_that_nobody_declared_is_refused_before_anything_is_bu
     assert _migrate_tasks.plan_migration.function()["new"] == 2
     shown = _migrate_tasks.compare.function(PLANNED).splitlines()
     assert shown[2] == "BREAKING, declared: mean_delay is removed", "what the approval shows begins with it"
+
+
+@pytest.mark.parametrize(
+    "wait", [BadInput("VIEW_UNKNOWN", "no table yet"), TryAgain("VIEW_NOT_READY", "no commit yet")]
+)
+def test_a_stream_that_has_not_begun_is_waited_for(monkeypatch: pytest.MonkeyPatch, wait: AnabranchError) -> None:
+    assert not caught_up(monkeypatch, wait)
+
+
+def test_a_version_that_was_retired_meanwhile_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NeedsFix, match="VERSION_RETIRED"):
+        caught_up(monkeypatch, BadInput("VERSION_RETIRED", "v2 is retired"))
+
+
+def caught_up(monkeypatch: pytest.MonkeyPatch, error: AnabranchError) -> bool:
+    def fails(_: VersionRef) -> int:
+        raise error
+
+    monkeypatch.setattr(promotion_checks, "epochs_behind", fails)
+    context: Any = {"params": {"behind": 5}}
+    return WaitUntilCaughtUp(task_id="wait", planned=PLANNED).poke(context)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from anabranch.core.errors import BadInput
 from anabranch.core.text.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -17,11 +18,19 @@ _TIMEOUT_SECONDS = 6 * 3600
 
 
 def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
-    """Triggers ``dag`` with these parameters, and prints its tasks' states until it ends. Exit code 1 if it failed."""
+    """Triggers ``dag`` with these parameters, and prints its tasks' states until it ends. Exit code 1 if it failed.
+    Raises BadInput PARAMETER if the approval is to be given and nobody waits for its request."""
     from anabranch.apps.airflow.client import Client
     from anabranch.core.airflow_settings import airflow_api
     from anabranch.operate.runtime.secret_files import airflow_login
 
+    if approve and not wait:
+        raise BadInput(
+            "PARAMETER",
+            "--approve answers the run's request for approval, which --no-wait doesn't wait for",
+            state="nothing was started",
+            next_step="leave one of them out; without --approve the request is answered in Airflow",
+        )
     with Client(airflow_api(settings), airflow_login(settings)) as client:
         run = client.trigger(dag, asked)
         typer.echo(run.url)
