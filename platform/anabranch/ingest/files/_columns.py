@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,9 @@ ROWS: Final = 100_000
 _MAX_HEADER: Final = 1 << 20
 _CSV: Final = """
     FROM read_csv($file, auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', nullstr = '',
-        allow_quoted_nulls = false, strict_mode = true, compression = $packed, columns = {columns}{more})"""
+        allow_quoted_nulls = false, strict_mode = true, compression = $packed, hive_partitioning = false,
+        columns = {columns}{more})"""
+_PARQUET: Final = "FROM read_parquet($file, hive_partitioning = false)"
 _ERRORS: Final = {
     "MISSING COLUMNS": "too few cells",
     "TOO MANY COLUMNS": "too many cells",
@@ -40,7 +43,8 @@ def csv_rows(path: Path, topic: Topic, *, packed: bool = False) -> Iterator[pa.A
     names = _header(path, packed=packed)
     check_columns(topic, names)
     columns = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in (n.replace("'", "''") for n in names)) + "}"
-    given = {"file": str(path), "packed": "gzip" if packed else "none"}
+    # To DuckDB a file's name is a pattern, which may match others, too.
+    given = {"file": escape(str(path)), "packed": "gzip" if packed else "none"}
     with _connect() as connection:
         query = f"SELECT {row_of_texts(topic, names)} AS value {_CSV.format(columns=columns, more='')}"
         try:
@@ -83,8 +87,8 @@ def parquet_rows(path: Path, topic: Topic) -> Iterator[pa.Array]:
         schema = pq.read_schema(path)
         check_columns(topic, schema.names)
         with _connect() as connection:
-            query = f"SELECT {row_of_values(topic, schema)} AS value FROM read_parquet($file)"  # noqa: S608
-            yield from _values(connection, query, {"file": str(path)})
+            query = f"SELECT {row_of_values(topic, schema)} AS value {_PARQUET}"
+            yield from _values(connection, query, {"file": escape(str(path))})
     except (pa.ArrowException, OSError, duckdb.Error) as error:
         raise Unreadable(root_cause(error)) from error
 

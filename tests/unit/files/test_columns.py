@@ -1,0 +1,47 @@
+"""A row of a file with columns holds that file's own values: none of another column, file or folder, none rounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.ingest.files import find_files
+from anabranch.ingest.files._prepare import prepare
+
+pytestmark = pytest.mark.unit
+VISIT = Contract(
+    "visit.made",
+    1,
+    {"type": "object", "properties": {"id": {"type": "string"}, "at": {"type": "string", "format": "date-time"}}},
+)
+TOPIC = Topic("visits", (VISIT,), records=PlainJson(id="id", time="at"))
+
+
+def rows(path: Path) -> list[str]:
+    (address,) = find_files([str(path)])
+    prepared = prepare(address, path, TOPIC, path.parent / "parts", 250_000)
+    return [value.decode() for part in prepared.parts for value in pq.read_table(part.path)["value"].to_pylist()]
+
+
+def test_a_folder_s_name_is_no_column(tmp_path: Path) -> None:
+    for ending in ("csv", "parquet"):
+        folder = tmp_path / ending / "id=7"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": ["a", "b"]}), folder / "t.parquet")
+        (folder / "t.csv").write_text("id\na\nb\n")
+        assert rows(folder / f"t.{ending}") == ['{"id":"a"}', '{"id":"b"}']
+
+
+def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
+    for ending in ("csv", "parquet"):
+        folder = tmp_path / ending
+        folder.mkdir()
+        for name in ("a*", "ab", "[x]", "x"):
+            pq.write_table(pa.table({"id": [name]}), folder / f"{name}.parquet")
+            (folder / f"{name}.csv").write_text(f"id\n{name}\n")
+        assert rows(folder / f"a*.{ending}") == ['{"id":"a*"}']
+        (folder / "parts").rename(folder / "first")
+        assert rows(folder / f"[x].{ending}") == ['{"id":"[x]"}']
