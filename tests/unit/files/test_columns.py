@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.core.errors import BadInput
 from anabranch.ingest.files import find_files
 from anabranch.ingest.files._prepare import prepare
 
@@ -45,3 +46,11 @@ def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
         assert rows(folder / f"a*.{ending}") == ['{"id":"a*"}']
         (folder / "parts").rename(folder / "first")
         assert rows(folder / f"[x].{ending}") == ['{"id":"[x]"}']
+
+
+@pytest.mark.parametrize(("line", "words"), [("a\n", "too few cells"), ("a,b,c\n", "too many cells")])
+def test_a_fault_behind_the_first_chunk_refuses_the_file(tmp_path: Path, line: str, words: str) -> None:
+    (tmp_path / "a.csv").write_text("id,at\n" + "a,b\n" * 300_000 + line)
+    with pytest.raises(BadInput, match=rf"{words} \(the first: 300002\)") as refused:
+        rows(tmp_path / "a.csv")
+    assert refused.value.code == "FILE_UNREADABLE"

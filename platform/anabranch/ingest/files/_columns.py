@@ -27,6 +27,8 @@ _CSV: Final = """
         allow_quoted_nulls = false, strict_mode = true, compression = $packed, hive_partitioning = false,
         columns = {columns}{more})"""
 _PARQUET: Final = "FROM read_parquet($file, hive_partitioning = false)"
+_FAULTS: Final = (duckdb.Error, pa.ArrowException, OSError)
+"""Of a file. Behind the first chunk, DuckDB's come from Arrow's reader, as OSError."""
 _ERRORS: Final = {
     "MISSING COLUMNS": "too few cells",
     "TOO MANY COLUMNS": "too many cells",
@@ -49,7 +51,7 @@ def csv_rows(path: Path, topic: Topic, *, packed: bool = False) -> Iterator[pa.A
         query = f"SELECT {row_of_texts(topic, names)} AS value {_CSV.format(columns=columns, more='')}"
         try:
             yield from _values(connection, query, given)
-        except duckdb.Error as error:
+        except _FAULTS as error:
             raise Unreadable(_csv_problem(connection, columns, given) or root_cause(error)) from error
 
 
@@ -89,19 +91,22 @@ def parquet_rows(path: Path, topic: Topic) -> Iterator[pa.Array]:
         with _connect() as connection:
             query = f"SELECT {row_of_values(topic, schema)} AS value {_PARQUET}"
             yield from _values(connection, query, {"file": escape(str(path))})
-    except (pa.ArrowException, OSError, duckdb.Error) as error:
+    except _FAULTS as error:
         raise Unreadable(root_cause(error)) from error
 
 
 def avro_rows(path: Path, topic: Topic) -> Iterator[pa.Array]:
     """The rows of an Avro container file. Raises Unreadable."""
-    with _connect() as connection:
-        query = ""
-        for table in avro_tables(path):
-            check_columns(topic, table.schema.names)
-            query = query or f"SELECT {row_of_values(topic, table.schema)} AS value FROM block"  # noqa: S608
-            connection.register("block", table)
-            yield from _values(connection, query, {})
+    try:
+        with _connect() as connection:
+            query = ""
+            for table in avro_tables(path):
+                check_columns(topic, table.schema.names)
+                query = query or f"SELECT {row_of_values(topic, table.schema)} AS value FROM block"  # noqa: S608
+                connection.register("block", table)
+                yield from _values(connection, query, {})
+    except _FAULTS as error:
+        raise Unreadable(root_cause(error)) from error
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
