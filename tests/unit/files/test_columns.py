@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.errors import BadInput
 from anabranch.ingest.files import find_files
 from anabranch.ingest.files._prepare import prepare
+from anabranch.ingest.landing.decoding._contract_reasons import moment
 from pyarrow import csv
 
 pytestmark = pytest.mark.unit
@@ -88,3 +90,37 @@ def test_a_column_may_be_called_like_a_part_of_the_query(tmp_path: Path, ending:
     write(pa.table(values), tmp_path / f"a.{ending}")
     (row,) = rows(tmp_path / f"a.{ending}")
     assert json.loads(row) == {column: of[0] for column, of in values.items()}
+
+
+def test_a_decimal_of_more_than_38_digits_is_refused(tmp_path: Path) -> None:
+    digits = pa.array(["1234567890123456789012345678901234567890.5", None])
+    write(pa.table({"id": ["a", "b"], "sum": digits.cast(pa.decimal256(60, 2))}), tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match="column sum is a decimal of 60 digits, and at most 38 can be read"):
+        rows(tmp_path / "a.parquet")
+
+
+NANOS = [0, -1, -999, -1_000, -1_001, 999, 86_399_999_999_999, None]
+FLOORED = [
+    "1970-01-01T00:00:00.000000Z", *["1969-12-31T23:59:59.999999Z"] * 3, "1969-12-31T23:59:59.999998Z",
+    "1970-01-01T00:00:00.000000Z", "1970-01-01T23:59:59.999999Z", None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Rome"])
+def test_nanoseconds_are_cut_off_as_those_of_a_text_are(tmp_path: Path, zone: str | None) -> None:
+    times = pa.array(NANOS, pa.timestamp("ns", zone))
+    write(pa.table({"at": times, "list": [[{"at": nanos}] for nanos in times]}), tmp_path / "a.parquet")
+    found = [json.loads(row) for row in rows(tmp_path / "a.parquet")]
+    assert [row["at"] for row in found] == FLOORED
+    assert [row["list"][0]["at"] for row in found] == FLOORED
+    texts = [f"{pa.scalar(n, pa.int64()).cast(pa.timestamp('ns')).cast(pa.string())}Z" for n in NANOS if n is not None]
+    assert [moment(text.replace(" ", "T")) for text in texts] == [moment(text) for text in FLOORED if text]
+
+
+def test_int96_holds_times_beyond_nanoseconds(tmp_path: Path) -> None:
+    times = pa.array([datetime(9999, 12, 31, 23), datetime(1, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001
+    pq.write_table(pa.table({"at": times}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert rows(tmp_path / "a.parquet") == [
+        '{"at":"9999-12-31T23:00:00.000000Z"}',
+        '{"at":"0001-01-01T00:00:00.000000Z"}',
+    ]

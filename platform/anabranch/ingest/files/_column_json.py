@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.contracts import Topic
+from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.field_types import Node
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
@@ -128,6 +129,10 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:
         return f"'[' || array_to_string(list_transform({value}, lambda {name}: {item}), ',') || ']'"
     if types.is_map(kind):
         return _map(value, kind, path)
+    if types.is_decimal(kind) and kind.precision > MAX_PRECISION:  # DuckDB would make it a double
+        raise Unreadable(
+            f"column {path} is a decimal of {kind.precision} digits, and at most {MAX_PRECISION} can be read"
+        )
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return f"CAST({value} AS VARCHAR)"
     if types.is_floating(kind):
@@ -137,6 +142,8 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:
         return f"to_json({value})::VARCHAR"
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return f"to_json(to_base64({value}))::VARCHAR"
+    if types.is_timestamp(kind) and kind.unit == "ns":  # a cast to microseconds would round
+        return f"'\"' || left(strftime({value}, '%Y-%m-%dT%H:%M:%S.%n'), -3) || 'Z\"'"
     if types.is_timestamp(kind):
         zoned = "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"  # without a zone it is UTC
         return f"'\"' || strftime(make_timestamp(epoch_us(CAST({value} AS {zoned}))), '%Y-%m-%dT%H:%M:%S.%f') || 'Z\"'"
