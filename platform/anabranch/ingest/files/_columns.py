@@ -19,7 +19,7 @@ from anabranch.ingest.files._avro_blocks import avro_tables
 from anabranch.ingest.files._column_json import check_columns, row_of_texts, row_of_values
 from anabranch.ingest.files._json_lines import Unreadable, open_file
 
-ROWS: Final = 100_000
+ROWS: Final = 10_000
 """In one chunk."""
 _MAX_HEADER: Final = 1 << 20
 _CSV: Final = """
@@ -113,9 +113,10 @@ def _connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 2})
     connection.execute("SET timezone = 'UTC'")
     connection.execute("SET memory_limit = '1GB'")
+    connection.execute("SET arrow_large_buffer_size = true")  # a chunk may have more than 2 GB
     return connection
 
 
 def _values(connection: duckdb.DuckDBPyConnection, query: str, given: dict[str, str]) -> Iterator[pa.Array]:
     for batch in connection.sql(query, params=given).to_arrow_reader(ROWS):
-        yield batch.column(0).cast(pa.binary())
+        yield batch.column(0).cast(pa.large_binary())

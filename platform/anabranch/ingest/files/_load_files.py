@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PART_ROWS: Final = 250_000
-"""Rows of one epoch: some hundred MB in memory, and one to two seconds for an attempt to commit."""
+"""Rows of one epoch, at most: some hundred MB in memory, and one to two seconds for an attempt to commit."""
 
 
 @dataclass(frozen=True, slots=True)
