@@ -31,7 +31,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv(name, value)
     client = boto3.client("s3", endpoint_url=address, region_name="us-east-1")
     client.create_bucket(Bucket="history")
-    for key in ("2023/b.jsonl", "2023/a.csv", "2023/notes.txt", "2024/c.jsonl"):
+    keys = ("2023/b.jsonl", "2023/a.csv", "2023/notes.txt", "2024/c.jsonl")
+    hidden = ("_tmp/_delta_log/0.json", "_tmp/.part/d.csv", "_tmp/_SUCCESS.csv", "_tmp/e.csv", "_tmp/f.parquet.gz")
+    for key in (*keys, *hidden):
         client.put_object(Bucket="history", Key=key, Body=key.encode())
     client.close()
     yield "s3://history"
@@ -41,6 +43,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_objects_below_a_prefix(bucket: str, tmp_path: Path) -> None:
     assert [a.name for a in find_files([f"{bucket}/2023"])] == [f"{bucket}/2023/a.csv", f"{bucket}/2023/b.jsonl"]
     assert len(find_files([f"{bucket}/2023/", f"{bucket}/2023/a.csv", bucket])) == 3
+    assert [a.name for a in find_files([f"{bucket}/_tmp/"])] == [f"{bucket}/_tmp/e.csv"], "hidden below what was named"
+    assert [a.name for a in find_files([f"{bucket}/_tmp/_SUCCESS.csv"])] == [f"{bucket}/_tmp/_SUCCESS.csv"]
+    with pytest.raises(BadInput, match="for json lines and csv only"):
+        find_files([f"{bucket}/_tmp/f.parquet.gz"])
     copy_object(f"{bucket}/2023/b.jsonl", tmp_path / "object")
     assert (tmp_path / "object").read_text() == "2023/b.jsonl"
     with pytest.raises(BadInput, match="no file to load"):
