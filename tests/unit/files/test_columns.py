@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import datetime
 from pathlib import Path
@@ -124,3 +125,22 @@ def test_int96_holds_times_beyond_nanoseconds(tmp_path: Path) -> None:
         '{"at":"9999-12-31T23:00:00.000000Z"}',
         '{"at":"0001-01-01T00:00:00.000000Z"}',
     ]
+
+
+def test_a_packed_csv_file_may_have_several_members(tmp_path: Path) -> None:
+    packed = gzip.compress(b"id,at\na,b\n", mtime=0)
+    (tmp_path / "a.csv.gz").write_bytes(packed + gzip.compress(b"c,d\n", mtime=0))
+    assert rows(tmp_path / "a.csv.gz") == ['{"at":"b","id":"a"}', '{"at":"d","id":"c"}']
+
+
+@pytest.mark.parametrize("place", ["checksum", "header", "end"])
+def test_a_damaged_packed_csv_file_is_refused(tmp_path: Path, place: str) -> None:
+    packed = bytearray(gzip.compress(b"id,at\n" + b"a,b\n" * 500_000, mtime=0))
+    if place == "end":
+        del packed[-100:]
+    else:
+        packed[-6 if place == "checksum" else 10] ^= 0xFF
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    with pytest.raises(BadInput, match=r"can't be read") as refused:
+        rows(tmp_path / "a.csv.gz")
+    assert refused.value.code == "FILE_UNREADABLE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zlib
 from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
@@ -22,6 +23,7 @@ from anabranch.ingest.files._json_lines import Unreadable, open_file
 ROWS: Final = 10_000
 """In one chunk."""
 _MAX_HEADER: Final = 1 << 20
+_CHUNK: Final = 1 << 20
 _CSV: Final = """
     FROM read_csv($file, auto_detect = false, header = true, delim = ',', quote = '"', escape = '"', nullstr = '',
         allow_quoted_nulls = false, strict_mode = true, compression = $packed, hive_partitioning = false,
@@ -52,7 +54,21 @@ def csv_rows(path: Path, topic: Topic, *, packed: bool = False) -> Iterator[pa.A
         try:
             yield from _values(connection, query, given)
         except _FAULTS as error:
+            if packed:
+                _check_packed(path)
             raise Unreadable(_csv_problem(connection, columns, given) or root_cause(error)) from error
+    if packed:
+        _check_packed(path)
+
+
+def _check_packed(path: Path) -> None:
+    """Raises Unreadable if the file is damaged: DuckDB doesn't look at checksums."""
+    try:
+        with open_file(path, packed=True) as file:
+            while file.read(_CHUNK):
+                pass
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"it can't be read to its end: {error}") from error
 
 
 def _header(path: Path, *, packed: bool) -> list[str]:
@@ -60,7 +76,7 @@ def _header(path: Path, *, packed: bool) -> list[str]:
         with open_file(path, packed=packed) as file:
             begin = file.read(_MAX_HEADER)
         names = next(csv.reader(io.StringIO(begin.decode("utf-8-sig", "replace")), strict=True), [])
-    except (OSError, EOFError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise Unreadable(f"its header can't be read: {error}") from error
     if not names or not all(names):
         raise Unreadable("its first line must name each column" if names else "it is empty: not even a header")
