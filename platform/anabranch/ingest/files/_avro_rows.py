@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import fastavro
@@ -23,6 +24,8 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "local-timestamp-millis": pa.timestamp("us"), "local-timestamp-micros": pa.timestamp("us"),
 }  # fmt: skip
 _SIMPLE: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_AT_ONCE: Final = 1_000
+"""Rows of a table: blocks have some ten of them, and each table is a query."""
 _EXACT: Final = Context(prec=200)
 _Convert = Callable[[Any], Any]
 
@@ -47,13 +50,16 @@ def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
         raise Unreadable(str(error)) from error
     kind, convert = _type(expanded, "")
 
-    def rows() -> Iterator[pa.Table]:
+    def rows() -> Iterator[Any]:
         for block in blocks:
             data = block.bytes_  # type: ignore[attr-defined]  # its stubs lack it
-            read = (fastavro.schemaless_reader(data, parsed, None) for _ in range(block.num_records))
-            yield pa.Table.from_pylist([convert(row) for row in read], pa.schema(list(kind)))
+            for _ in range(block.num_records):
+                yield convert(fastavro.schemaless_reader(data, parsed, None))
 
-    return rows()
+    read = rows()
+    return (
+        pa.Table.from_pylist(some, pa.schema(list(kind))) for some in iter(lambda: list(islice(read, _AT_ONCE)), [])
+    )
 
 
 def _polars_reads(schema: Any) -> bool:
