@@ -101,6 +101,21 @@ def test_lines_of_a_file_against_what_has_landed(spark: SparkSession, settings: 
     assert files_of(settings) == before
 
 
+def test_a_line_is_compared_with_every_event_that_has_landed(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Also with that whose offset is the row's number; and its place counts blank lines."""
+    land(spark, settings, [record(0, NOON, payment(1)), record(1, NOON, payment(2))])
+    lines = [json.dumps(payment(n)) for n in (1, 2)]
+    (tmp_path / "sample.jsonl").write_text("\n".join([*lines, "", " \r", "{", json.dumps(payment(3))]))
+    (address,) = find_files([str(tmp_path / "sample.jsonl")])
+    found = try_rows(spark, settings, TOPIC, rows_of_file(address, TOPIC))
+    assert (found.records, counts(found)) == (4, (1, 0, 0, 2, 1))
+    assert [problem.first for problem in found.problems.values()] == ["line 5"]
+    assert [json.loads(row or b"0") for row in rows_of_file(address, TOPIC, 2)] == [payment(1), payment(2)]
+    assert rows_of_file(address, TOPIC, 3)[2:] == [b"", b"", b"{"]
+
+
 def test_columns_and_a_topic_of_which_nothing_has_landed(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

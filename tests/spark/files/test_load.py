@@ -20,7 +20,7 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
-from anabranch.ingest.files import _file_epochs, _load_files, load
+from anabranch.ingest.files import _file_epochs, _load_files, _prepare, load
 from anabranch.ingest.landing.audit import verify as proofs
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.decoding import decode, raw_frame
@@ -234,6 +234,31 @@ def test_killed_anywhere(
     load(spark, settings, TOPIC, [name], part_rows=2)
     assert [row[1:] for row in landed(settings)] == [(-1, n, f"p{n}") for n in range(5)]
     assert load(spark, settings, TOPIC, [name], part_rows=2).landed == 0
+
+
+def test_a_load_goes_on_with_other_borders_of_parts(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = lines(tmp_path / "a.jsonl", *(payment(n, OLD) for n in range(7)))
+    calls = 0
+
+    def dying(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Killed
+        return append(*args)
+
+    with monkeypatch.context() as patched, suppress(Killed):
+        patched.setattr(_file_epochs, "append", dying)
+        load(spark, settings, TOPIC, [name], part_rows=3)
+    assert [row[2] for row in landed(settings)] == [0, 1, 2]
+    monkeypatch.setattr(_prepare, "PART_BYTES", 150)
+    report = load(spark, settings, TOPIC, [name])
+    assert (report.landed, report.decisions) == (4, {"loaded": 4, "quarantined": 0, "duplicate": 0})
+    rows = landed(settings, 'decision, "partition", "offset", event_id, epoch')
+    assert [row[:4] for row in rows] == [("loaded", -1, n, f"p{n}") for n in range(7)]
+    assert [row[4] for row in rows] == [1, 1, 1, 2, 3, 3, 4], "the part of rows 2 and 3 had landed half"
 
 
 def test_a_landing_that_is_faster_is_noticed(

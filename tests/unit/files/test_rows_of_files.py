@@ -263,12 +263,13 @@ def test_a_mapping_needs_what_a_row_has(records: PlainJson, part: str) -> None:
 
 
 def test_files_of_a_folder(tmp_path: Path) -> None:
-    for name in ("b.csv", "a.jsonl", "notes.txt", ".c.csv", "_delta_log/x.json", "deep/z.NDJSON", "deep/y.parquet"):
+    names = ("b.csv", "a.jsonl", "notes.txt", ".c.csv", "_delta_log/x.json", "deep/z.NDJSON", "deep/y.parquet")
+    for name in (*names, "deep/x.parquet.gz", "deep/x.avro.gz", "deep/w.csv.gz"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = [Path(address.name).name for address in find_files([str(tmp_path), str(tmp_path / "b.csv")])]
-    assert found == ["a.jsonl", "b.csv", "y.parquet", "z.NDJSON"]
-    for wrong in ("notes.txt", "nothing.csv", "deep/y.parquet.gz"):
+    assert found == ["a.jsonl", "b.csv", "w.csv.gz", "y.parquet", "z.NDJSON"]
+    for wrong in ("notes.txt", "nothing.csv", "deep/x.parquet.gz", "deep/x.avro.gz"):
         with pytest.raises(BadInput, match=r"ending|no file"):
             find_files([str(tmp_path / wrong)])
 

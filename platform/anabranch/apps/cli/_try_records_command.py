@@ -61,7 +61,7 @@ def _of_file(settings: Settings, topic: Topic, file: str, limit: int) -> tuple[s
     (address, *others) = find_files([file])
     values = rows_of_file(address, topic, limit)
     more = f"; {len(others)} more files below it" if others else ""
-    what = f"{len(values):,} rows of {address.name}{more}, as if they came by the log now"
+    what = f"{sum(map(bool, values)):,} rows of {address.name}{more}, as if they came by the log now"
     return what, lambda spark: try_rows(spark, settings, topic, values, address.format)
 
 

@@ -4,7 +4,7 @@ In: files. Out: epochs of their own in a landing table, whose valid rows have th
 
 1. ``_load_files`` takes the files one after the other (``_addresses``: which; ``_remote``: copies those in S3);
 2. ``_prepare`` reads a whole file into rows of bytes: ``_json_lines``, or ``_columns`` with ``_column_json`` (Parquet,
-   CSV, and Avro by ``_avro_blocks``, with maps by ``_avro_maps``). What can't be read to its end is refused here;
+   CSV, and Avro by ``_avro_blocks``, or row by row by ``_avro_rows``). What can't be read to its end is refused here;
 3. ``_file_epochs`` decodes some hundred thousand rows at a time and commits them. After a kill it goes on where it was;
 4. ``_problems`` counts what is wrong with rows, in the words of their format.
 

@@ -24,6 +24,7 @@ _ENDINGS: Final = {
     ".avro": AVRO,
 }
 _PACKED: Final = ".gz"
+_MAY_BE_PACKED: Final = (JSON_LINES, CSV)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ def _below(name: str) -> Iterator[Address]:
     if not name.strip():  # Path("") is the current folder
         raise _refused("an empty name is no file and no folder", "name files, folders, or s3://bucket/prefix")
     if is_remote(name):
-        inside = [key for key in list_objects(name) if _loadable(key) or key == name]
+        folder = name.rstrip("/") + "/"
+        inside = [key for key in list_objects(name) if key == name or _loadable(key.removeprefix(folder))]
     elif _is(name, Path.is_dir):
-        folder = Path(name)
-        inside = [str(path) for path in sorted(folder.rglob("*")) if path.is_file() and _loadable(str(path))]
-        inside = [path for path in inside if not _hidden(Path(path).relative_to(folder))]
+        paths = (path for path in sorted(Path(name).rglob("*")) if path.is_file())
+        inside = [str(path) for path in paths if _loadable(str(path.relative_to(name)))]
     else:
         inside = [name]
     if not inside:
@@ -71,19 +72,24 @@ def _is(name: str, kind: Callable[[Path], bool]) -> bool:
         return False
 
 
-def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
+def _loadable(inside: str) -> bool:
+    """Whether a file is loaded with the folder that it is ``inside`` of."""
+    hidden = any(part.startswith((".", "_")) for part in Path(inside).parts)
+    kind, packed = _format(inside)
+    return not hidden and kind is not None and (not packed or kind in _MAY_BE_PACKED)
 
 
-def _loadable(path: str) -> bool:
-    return Path(path.removesuffix(_PACKED)).suffix.lower() in _ENDINGS
+def _format(name: str) -> tuple[str | None, bool]:
+    """The format by the ending, and whether it is packed."""
+    return _ENDINGS.get(Path(name.removesuffix(_PACKED)).suffix.lower()), name.endswith(_PACKED)
 
 
 def _address(name: str) -> Address:
-    packed = name.endswith(_PACKED)
-    kind = _ENDINGS.get(Path(name.removesuffix(_PACKED)).suffix.lower())
-    if kind is None or (packed and kind not in (JSON_LINES, CSV)):
+    kind, packed = _format(name)
+    if kind is None:
         raise _refused(f"{name}: its ending names no format", f"call it by one of {', '.join(_ENDINGS)}")
+    if packed and kind not in _MAY_BE_PACKED:
+        raise _refused(f"{name}: the ending {_PACKED} is for {' and '.join(_MAY_BE_PACKED)} only", "unpack it first")
     if not is_remote(name) and not _is(name, Path.is_file):
         raise _refused(f"{name} is no file and no folder", "name files, folders, or s3://bucket/prefix")
     return Address(name, kind, packed)

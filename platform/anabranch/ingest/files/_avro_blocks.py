@@ -1,4 +1,4 @@
-"""Reads an Avro container file some blocks at a time: Polars reads whole files only, and no maps (``_avro_maps``).
+"""Reads an Avro container file some blocks at a time: Polars reads whole files only, and not all (``_avro_rows``).
 
 A container is a header (schema, codec, a sync marker) and blocks, each with its number of rows, its bytes and the
 marker. A header with some of the blocks behind it is a container again.
@@ -28,12 +28,12 @@ def avro_tables(path: Path) -> Iterator[pa.Table]:
     with needs_extras():
         import polars as pl
 
-        from anabranch.ingest.files._avro_maps import tables_with_maps
+        from anabranch.ingest.files._avro_rows import tables_by_row
     try:
         with path.open("rb") as file:
             header = _header(file)
             file.seek(0)
-            if (tables := tables_with_maps(file)) is not None:
+            if (tables := tables_by_row(file)) is not None:
                 yield from tables
                 return
             file.seek(len(header))

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.contracts import Topic
+from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.field_types import Node
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
@@ -36,6 +37,8 @@ def check_columns(topic: Topic, names: Sequence[str]) -> None:
     """Raises Unreadable if the columns can't be a record of the topic."""
     if repeated := sorted({name for name in names if list(names).count(name) > 1}):
         raise Unreadable(f"several columns are called {', '.join(map(repr, repeated))}")
+    if alike := _alike(names):
+        raise Unreadable(f"columns differ only in upper and lower case: {alike}")
     if isinstance(topic.records, Mapped):
         if not set(names) & nodes_of(topic).keys():
             raise Unreadable(f"none of its columns ({_listed(names)}) is a field of the contract")
@@ -46,6 +49,12 @@ def check_columns(topic: Topic, names: Sequence[str]) -> None:
             f"records of {topic.name} are CloudEvents: it lacks the columns {', '.join(missing)} (it has "
             f"{_listed(names)})"
         )
+
+
+def _alike(names: Sequence[str]) -> str:
+    """The names that are one name to DuckDB, which would take one column's values for the other's."""
+    lower = [name.lower() for name in names]
+    return ", ".join(repr(name) for name in sorted(names) if lower.count(name.lower()) > 1)
 
 
 def row_of_texts(topic: Topic, names: Sequence[str]) -> str:
@@ -107,9 +116,10 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:
     if types.is_dictionary(kind):
         return _value(value, kind.value_type, path)
     if types.is_struct(kind):
+        if alike := _alike([f.name for f in kind]):
+            raise Unreadable(f"column {path}: fields differ only in upper and lower case: {alike}")
         fields = {
-            f.name: f"coalesce({_value(f'{value}.{_quoted(f.name)}', f.type, f'{path}.{f.name}')}, 'null')"
-            for f in kind
+            f.name: f"coalesce({_value(_field(value, f.name), f.type, f'{path}.{f.name}')}, 'null')" for f in kind
         }
         return f"CASE WHEN {value} IS NOT NULL THEN {_joined(fields)} END"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -118,6 +128,10 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:
         return f"'[' || array_to_string(list_transform({value}, lambda {name}: {item}), ',') || ']'"
     if types.is_map(kind):
         return _map(value, kind, path)
+    if types.is_decimal(kind) and kind.precision > MAX_PRECISION:  # DuckDB would make it a double
+        raise Unreadable(
+            f"column {path} is a decimal of {kind.precision} digits, and at most {MAX_PRECISION} can be read"
+        )
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return f"CAST({value} AS VARCHAR)"
     if types.is_floating(kind):
@@ -127,6 +141,8 @@ def _value(value: str, kind: pa.DataType, path: str) -> str:
         return f"to_json({value})::VARCHAR"
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return f"to_json(to_base64({value}))::VARCHAR"
+    if types.is_timestamp(kind) and kind.unit == "ns":  # a cast to microseconds would round
+        return f"'\"' || left(strftime({value}, '%Y-%m-%dT%H:%M:%S.%n'), -3) || 'Z\"'"
     if types.is_timestamp(kind):
         zoned = "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"  # without a zone it is UTC
         return f"'\"' || strftime(make_timestamp(epoch_us(CAST({value} AS {zoned}))), '%Y-%m-%dT%H:%M:%S.%f') || 'Z\"'"
@@ -142,9 +158,16 @@ def _map(value: str, kind: pa.DataType, path: str) -> str:
     if not _is_text(kind.key_type) and not pa.types.is_integer(kind.key_type):
         raise Unreadable(f"column {path} is a map whose keys are {kind.key_type}, and names in JSON are texts")
     name = f"x{path.count('.') + path.count('[')}"
-    pairs = f"list_transform(map_entries({value}), lambda {name}: {{k: CAST({name}.key AS VARCHAR), v: {name}.value}})"
-    each = f"to_json({name}.k)::VARCHAR || ':' || coalesce({_value(f'{name}.v', kind.item_type, f'{path}[]')}, 'null')"
+    entry = f"{{k: CAST({_field(name, 'key')} AS VARCHAR), v: {_field(name, 'value')}}}"
+    pairs = f"list_transform(map_entries({value}), lambda {name}: {entry})"
+    item = f"coalesce({_value(_field(name, 'v'), kind.item_type, f'{path}[]')}, 'null')"
+    each = f"to_json({_field(name, 'k')})::VARCHAR || ':' || {item}"
     return f"'{{' || array_to_string(list_transform(list_sort({pairs}), lambda {name}: {each}), ',') || '}}'"
+
+
+def _field(value: str, name: str) -> str:
+    """A field of a struct. With a point, ``value`` could be a table or column of that name, too."""
+    return f"struct_extract({value}, {_text(name)})"
 
 
 def _is_text(kind: pa.DataType) -> bool:

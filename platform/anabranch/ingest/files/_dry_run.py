@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from anabranch.contracts import Topic
 from anabranch.contracts.model.records import holds_json
 from anabranch.core.settings import Settings
 from anabranch.ingest.files._addresses import JSON_LINES, Address
-from anabranch.ingest.files._json_lines import Unreadable, refused
+from anabranch.ingest.files._json_lines import Unreadable, read_lines, refused
 from anabranch.ingest.files._prepare import read_rows
 from anabranch.ingest.files._problems import in_words
 from anabranch.ingest.files._remote import copy_object
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 LIMIT: Final = 10_000
 """Records of one dry run: they are decided in memory."""
 _MICROS: Final = 1_000_000
+_NO_PARTITION: Final = -(2**31)
+"""Of no record and no file. With null in its place, nothing would be known of a row whose number is a landed offset."""
 _LANDED: Final = f"""
     SELECT asked.place FROM asked JOIN rows ON rows.source = asked.source AND rows.event_id = asked.event_id
     WHERE {IS_EVENT} GROUP BY asked.place
@@ -87,27 +89,40 @@ class DryRun:
 
 
 def rows_of_file(address: Address, topic: Topic, limit: int = LIMIT) -> list[bytes]:
-    """Return the bytes of the first ``limit`` rows. Raises BadInput FILE_UNREADABLE."""
+    """Return the bytes of the first ``limit`` rows, and empty bytes for the blank lines between them. Raises BadInput
+    FILE_UNREADABLE."""
     with tempfile.TemporaryDirectory() as folder:
         local = Path(address.name)
         if address.remote:
             local = Path(folder) / "object"
             copy_object(address.name, local)
         try:
-            values = (value for rows in read_rows(address, local, topic) for value in rows.to_pylist())
-            return list(islice(values, limit))
+            found, count = list[bytes](), 0
+            for value in _values(address, local, topic):
+                found.append(value)
+                count += bool(value)
+                if count == limit:
+                    break
+            return found
         except Unreadable as error:
             raise refused(address.name, str(error)) from error
+
+
+def _values(address: Address, local: Path, topic: Topic) -> Iterator[bytes]:
+    if address.format == JSON_LINES:
+        return chain.from_iterable(read_lines(local, packed=address.packed, blank=True))
+    return (value for rows in read_rows(address, local, topic) for value in rows.to_pylist())
 
 
 def try_rows(
     spark: SparkSession, settings: Settings, topic: Topic, values: Sequence[bytes], kind: str = JSON_LINES
 ) -> DryRun:
-    """Decide about ``values`` as if each came by the log now, in one epoch, without a key and headers."""
+    """Decide about ``values`` as if each came by the log now, in one epoch, without a key and headers. Empty ones are
+    blank lines: they are no records, and count as lines."""
     now = _micros(datetime.now(UTC))
     # A row of a file is JSON; a topic in another format has such rows in partitions below zero only.
     known = {"partition": 0 if holds_json(topic.records) else -1, "append_time": now, "key": None}
-    records = [{**known, "offset": number, "value": value} for number, value in enumerate(values)]
+    records = [{**known, "offset": number, "value": value} for number, value in enumerate(values) if value]
     state = _state(settings, topic)
     decided = _decided(spark, with_schemas(settings, topic), records)
     bound = state.late_before_us(topic.allowed_lateness) if state else None
@@ -234,9 +249,9 @@ def _landed_before(settings: Settings, topic: Topic, rows: pa.Table, *, own: boo
     if table is None or not rows.num_rows:
         return found
     asked = rows.select(["source", "event_id", "partition", "offset"])
-    if not own:  # no record of the log has this partition
+    if not own:
         position = asked.schema.get_field_index("partition")
-        asked = asked.set_column(position, "partition", pa.array([None] * rows.num_rows, pa.int32()))
+        asked = asked.set_column(position, "partition", pa.array([_NO_PARTITION] * rows.num_rows, pa.int32()))
     asked = asked.append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     with landed_rows(table) as connection:
         connection.register("asked", asked)

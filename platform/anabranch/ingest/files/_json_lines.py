@@ -24,8 +24,8 @@ def open_file(path: Path, *, packed: bool) -> BinaryIO:
     return gzip.open(path, "rb") if packed else path.open("rb")  # type: ignore[return-value]
 
 
-def read_lines(path: Path, *, packed: bool = False) -> Iterator[list[bytes]]:
-    """The lines without their ends, in lists. Raises Unreadable."""
+def read_lines(path: Path, *, packed: bool = False, blank: bool = False) -> Iterator[list[bytes]]:
+    """The lines without their ends, in lists; ``blank``: with the blank ones, as empty bytes. Raises Unreadable."""
     left, first = b"", True
     try:
         with open_file(path, packed=packed) as file:
@@ -37,16 +37,17 @@ def read_lines(path: Path, *, packed: bool = False) -> Iterator[list[bytes]]:
                 *whole, left = (left + chunk).split(b"\n")
                 if len(left) > MAX_LINE:
                     raise Unreadable(f"a line has more than {MAX_LINE >> 20} MB: it has no lines")
-                if rows := _rows(whole):
+                if rows := _rows(whole, blank):
                     yield rows
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(f"it can't be read to its end: {error}") from error
-    if rows := _rows([left]):
+    if left and (rows := _rows([left], blank)):
         yield rows
 
 
-def _rows(lines: list[bytes]) -> list[bytes]:
-    return [line.removesuffix(b"\r") for line in lines if line and not line.isspace()]
+def _rows(lines: list[bytes], blank: bool) -> list[bytes]:
+    rows = (line.removesuffix(b"\r") if line and not line.isspace() else b"" for line in lines)
+    return [row for row in rows if row or blank]
 
 
 def _check_begin(chunk: bytes) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PART_ROWS: Final = 250_000
-"""Rows of one epoch: some hundred MB in memory, and one to two seconds for an attempt to commit."""
+"""Rows of one epoch, at most: some hundred MB in memory, and one to two seconds for an attempt to commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def load(
 
     Called again after a kill, or with the same files, it lands what hasn't landed: a file is known by its content. A
     file that can't be read is refused, and the others are loaded; the report says so. Raises BadInput LOAD_FILES,
-    LOAD_MAPPING; TryAgain LOAD_RUNNING, STORE_UNREACHABLE; BrokenState LOADS_UNKNOWN.
+    LOAD_MAPPING; TryAgain LOAD_RUNNING, STORE_UNREACHABLE, DISK_FULL; BrokenState LOADS_UNKNOWN.
     """
     check_loadable(topic)
     addresses = find_files(named)

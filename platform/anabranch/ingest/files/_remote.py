@@ -5,14 +5,19 @@ Nothing is connected before the first file is asked for.
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from anabranch.core.errors import TryAgain
+from anabranch.ingest.files._json_lines import refused
 
 _SCHEME: Final = "s3://"
 _CHUNK: Final = 8 << 20
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_STATE: Final = "nothing of it was loaded; files before it were"
 
 
 def is_remote(name: str) -> bool:
@@ -36,13 +41,43 @@ def list_objects(name: str) -> list[str]:
 
 
 def copy_object(name: str, target: Path) -> None:
-    """Copy an object to a local file. Raises TryAgain STORE_UNREACHABLE."""
+    """Copy an object to a local file. Raises TryAgain STORE_UNREACHABLE, DISK_FULL; BadInput FILE_UNREADABLE if it is
+    replaced meanwhile; OSError of the local folder."""
     try:
-        with _store().open_input_stream(name.removeprefix(_SCHEME)) as source, target.open("wb") as file:
-            while chunk := source.read(_CHUNK):
+        with target.open("wb") as file:
+            for chunk in _chunks(name):
                 file.write(chunk)
     except OSError as error:
+        if error.errno in _FULL:
+            raise TryAgain(
+                "DISK_FULL",
+                f"the disk of {target.parent} has too little space for {name}: {error.strerror}",
+                state=_STATE,
+                next_step="free some space there; then load the same again: what has landed is skipped",
+            ) from error
+        raise
+
+
+def _chunks(name: str) -> Iterator[bytes]:
+    """The bytes of an object. A stream asks for them range by range, so they may be of two objects."""
+    path = name.removeprefix(_SCHEME)
+    try:
+        store = _store()
+        with store.open_input_stream(path) as source:
+            before = _version(source)
+            while chunk := source.read(_CHUNK):
+                yield chunk
+        with store.open_input_stream(path) as source:
+            replaced = _version(source) != before
+    except OSError as error:
         raise _unreachable(name, error) from error
+    if replaced:
+        raise refused(name, "it was changed while it was read")
+
+
+def _version(source: Any) -> list[Any]:
+    known = source.metadata()
+    return [known.get(name) for name in ("ETag", "Content-Length", "Last-Modified")]
 
 
 def _store() -> Any:
@@ -59,6 +94,6 @@ def _unreachable(name: str, error: OSError) -> TryAgain:
     return TryAgain(
         "STORE_UNREACHABLE",
         f"{name} can't be read: {' '.join(str(error).split())}",
-        state="nothing of it was loaded; files before it were",
+        state=_STATE,
         next_step="check the address and the AWS_* variables; then load the same again: what has landed is skipped",
     )

@@ -21,7 +21,7 @@ def read_events(file: Path, declarations: Declarations) -> list[Event]:
     against its contract when it is sent.
     """
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_bytes().decode("utf-8-sig").split("\n")  # splitlines cuts at U+2028, which JSON may hold
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(f"{file} can't be read: {error}") from None
     return [_event(f"{file}:{number}", line, declarations) for number, line in enumerate(lines, 1) if line.strip()]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Message
 
@@ -19,6 +20,8 @@ from anabranch.core.text import strict_json
 from anabranch.ingest.kafka._assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
 from anabranch.ingest.kafka.client import translate_error, unreachable
+
+_LINE_BREAKS: Final = re.compile(r"[\r\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +158,5 @@ def _content(value: bytes | None) -> str:
         except ValueError:
             pass
         else:
-            return " ".join(text.splitlines())  # no line break of JSON is within a text
+            return _LINE_BREAKS.sub(" ", text.strip("\r\n"))  # none of JSON is within a text
     return json.dumps(text, ensure_ascii=False)

@@ -1,14 +1,17 @@
-"""Reads an Avro container file that holds maps, which Polars can't: row by row, with fastavro."""
+"""Reads an Avro container file whose schema Polars can't read (maps, for example): row by row, with fastavro."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import fastavro
 import pyarrow as pa
 
+from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats import avro_branches, is_avro_decimal, parsed_schema
 from anabranch.ingest.files._json_lines import Unreadable
@@ -20,38 +23,66 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestamp-millis": pa.timestamp("us", "UTC"), "timestamp-micros": pa.timestamp("us", "UTC"),
     "local-timestamp-millis": pa.timestamp("us"), "local-timestamp-micros": pa.timestamp("us"),
 }  # fmt: skip
+_SIMPLE: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_AT_ONCE: Final = 1_000
+"""Rows of a table: blocks have some ten of them, and each table is a query."""
 _EXACT: Final = Context(prec=200)
 _Convert = Callable[[Any], Any]
 
 
-def tables_with_maps(file: BinaryIO) -> Iterator[pa.Table] | None:
-    """The rows of an Avro container file as tables, in order; None if its schema has no map, or is none to fastavro.
-    Raises Unreadable; the tables what fastavro raises."""
+def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
+    """The rows of an Avro container file as tables, in order; None if Polars reads its schema, or it is none to
+    fastavro. Raises Unreadable; the tables what fastavro raises."""
     try:
         blocks = fastavro.block_reader(file)
-        parsed, expanded = parsed_schema(RegisteredSchema("avro", blocks.metadata["avro.schema"]))
+        text = blocks.metadata["avro.schema"]
+        schema = json.loads(text)
     except Exception:  # Polars reads it all the same, or says what is wrong
         return None
-    if not _has_map(expanded):
+    if not isinstance(schema, Mapping) or schema["type"] != "record":
+        kind = schema["type"] if isinstance(schema, Mapping) else "union" if isinstance(schema, list) else schema
+        raise Unreadable(f"its rows are of type {kind}, and not records")
+    if all(_is_enum(field["type"]) or _polars_reads(field["type"]) for field in schema["fields"]):
         return None
+    try:
+        parsed, expanded = parsed_schema(RegisteredSchema("avro", text))
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
     kind, convert = _type(expanded, "")
 
-    def rows() -> Iterator[pa.Table]:
+    def rows() -> Iterator[Any]:
         for block in blocks:
             data = block.bytes_  # type: ignore[attr-defined]  # its stubs lack it
-            read = (fastavro.schemaless_reader(data, parsed, None) for _ in range(block.num_records))
-            yield pa.Table.from_pylist([convert(row) for row in read], pa.schema(list(kind)))
+            for _ in range(block.num_records):
+                yield convert(fastavro.schemaless_reader(data, parsed, None))
 
-    return rows()
+    read = rows()
+    return (
+        pa.Table.from_pylist(some, pa.schema(list(kind))) for some in iter(lambda: list(islice(read, _AT_ONCE)), [])
+    )
 
 
-def _has_map(schema: Any) -> bool:
+def _polars_reads(schema: Any) -> bool:
+    """Whether Polars reads values of a type as it stands in a file. Of a named type it reads the definition only; an
+    enum as a field of the whole record only."""
     if isinstance(schema, list):
-        return any(map(_has_map, schema))
-    if not isinstance(schema, Mapping):
-        return False
-    below = [*(field["type"] for field in schema.get("fields", ())), schema.get("items")]
-    return schema["type"] == "map" or any(map(_has_map, below))
+        return len(schema) == 2 and "null" in schema and any(map(_polars_reads, schema))
+    if isinstance(schema, str):
+        return schema in _SIMPLE
+    kind = schema["type"]
+    if not isinstance(kind, str):
+        return _polars_reads(kind)
+    if is_avro_decimal(schema):
+        return int(schema["precision"]) <= MAX_PRECISION
+    if kind == "record":
+        return all(_polars_reads(field["type"]) for field in schema["fields"])
+    if kind == "array":
+        return _polars_reads(schema["items"])
+    return kind in _SIMPLE or (kind == "fixed" and schema.get("logicalType") != "duration")
+
+
+def _is_enum(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema["type"] == "enum"
 
 
 def _column(schema: Any, path: str) -> tuple[pa.DataType, _Convert]:
@@ -67,8 +98,12 @@ def _type(schema: Any, path: str) -> tuple[pa.DataType, _Convert]:
     name = schema if isinstance(schema, str) else schema["type"]
     logical = "" if isinstance(schema, str) else schema.get("logicalType", "")
     if is_avro_decimal(schema):
-        scale = int(schema.get("scale", 0))
-        exact = pa.decimal128(int(schema["precision"]), scale)
+        precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+        if precision > MAX_PRECISION:
+            raise Unreadable(
+                f"column {path} is a decimal of {precision} digits, and at most {MAX_PRECISION} can be read"
+            )
+        exact = pa.decimal128(precision, scale)
         return exact, lambda value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)
     if name in ("record", "error"):
         below = {f["name"]: _column(f["type"], f"{path}.{f['name']}".lstrip(".")) for f in schema["fields"]}

@@ -1,0 +1,45 @@
+"""A line of JSON ends at a line feed: JSON may hold Unicode's other separators as they are."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anabranch.contracts import Contract, Topic
+from anabranch.contracts.model.declarations import Declarations
+from anabranch.core.errors import BadInput
+from anabranch.ingest.kafka.event_files import read_events
+from anabranch.ingest.kafka.look import LogRecord
+
+pytestmark = pytest.mark.unit
+NOTED = Contract("note.made", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
+DECLARED = Declarations({"notes": Topic("notes", (NOTED,))})
+TEXT = "a\u2028b\u2029c\x85d"
+
+
+def event(number: int, text: str = TEXT) -> str:
+    content: dict[str, Any] = {"id": f"n{number}", "source": "s", "type": "note.made", "time": "2024-01-01T00:00:00Z"}
+    return json.dumps({**content, "data": {"text": text}}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+def test_an_event_of_a_file_is_a_line(tmp_path: Path, begin: str, end: str) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_bytes((begin + end.join([event(1), "", event(3)])).encode())
+    found = read_events(file, DECLARED)
+    assert [(each.id, each.data) for each in found] == [("n1", {"text": TEXT}), ("n3", {"text": TEXT})]
+    file.write_bytes((begin + end.join([event(1), "", event(3), "{"])).encode())
+    with pytest.raises(BadInput, match=rf"{file}:4 is not JSON"):
+        read_events(file, DECLARED)
+
+
+@pytest.mark.parametrize("value", ['{"text": "%s"}', '\n{\r\n"text":\n"%s"\r}\n'])
+def test_a_record_is_shown_on_one_line_with_its_own_characters(value: str) -> None:
+    shown = LogRecord("notes", 0, 0, datetime.now(UTC), None, (value % TEXT).encode()).to_json()
+    assert "\n" not in shown
+    assert "\r" not in shown
+    assert json.loads(shown)["value"] == {"text": TEXT}
