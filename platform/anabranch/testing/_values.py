@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION, limit
 from anabranch.contracts.fields.field_types import is_map
+from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.ingest.landing.table.schema import spark_ddl
 
 if TYPE_CHECKING:
@@ -99,10 +99,7 @@ def _moment(seconds: int) -> datetime:
 def _strings(node: Mapping[str, Any]) -> SearchStrategy[str]:
     if "pattern" not in node:
         return st.sampled_from(_TEXTS) | st.text(_LETTERS, max_size=8)
-    pattern = node["pattern"]
-    if pattern.endswith("$") and not pattern.endswith(r"\$"):
-        pattern = pattern[:-1] + r"\Z"  # "$" would also allow a line break behind it, which landing refuses
-    return st.from_regex(re.compile(pattern, re.ASCII), alphabet=_LETTERS)
+    return st.from_regex(python_pattern(node["pattern"]), alphabet=_LETTERS)
 
 
 def _integers(node: Mapping[str, Any]) -> SearchStrategy[int]:
