@@ -36,7 +36,7 @@ _DATE_TIME = {
     "format": "date-time",
     "pattern": r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$",
 }
-_WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^\d{4}-\d{2}-\d{2}$"}
+_WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^(?!0000)\d{4}-\d{2}-\d{2}$"}
 _TEXT = {"type": "string", "minLength": 1}
 
 

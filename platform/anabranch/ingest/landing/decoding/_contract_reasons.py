@@ -14,7 +14,7 @@ from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.contracts.model.contract import sent_name
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}")
 
 
 def contract_problems(contract: Contract, data: Any) -> Iterator[str]:
