@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -93,6 +94,18 @@ def test_epochs_begin_on_the_border_of_being_late_and_a_hair_before_it(logs: lis
 def test_some_logs_hold_no_late_event_so_that_both_paths_can_be_compared(logs: list[Log]) -> None:
     punctual = [log for log in logs if not any(row["late"] for row in log.landed(FLIGHTS))]
     assert len(logs) / 3 < len(punctual) < len(logs) * 2 / 3
+
+
+@pytest.mark.parametrize("year", [2014, 2016, 2020, 2024])
+def test_a_topic_that_begins_later_gets_the_same_days_of_a_later_year(year: int) -> None:
+    topic = replace(FLIGHTS, earliest_year=year)
+    logs = draw(VIEW, topic, read(VIEW.function), 1, 40, size=(8, 36))
+    assert len(logs) == 40
+    times = [event.time for log in logs for event in log.events if not event.broken]
+    assert year <= min(time.year for time in times)
+    days = {time.date() for time in times}
+    assert any((day.month, day.day) == (2, 29) for day in days)
+    assert any(day.month == 3 and 8 <= day.day <= 14 and day.weekday() == 6 for day in days)
 
 
 NODES: dict[str, tuple[dict[str, Any], Any]] = {
