@@ -92,12 +92,12 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
 
 def test_a_decimal_that_is_a_text_is_read_as_its_text(spark: SparkSession) -> None:
     """Avro ignores a logical type that doesn't fit; a topic must not stop at its records."""
-    price = {"type": "string", "logicalType": "decimal", "precision": 6, "scale": 2}
+    digits = {"type": "string", "precision": 6, "scale": 2}
+    price = {**digits, "logicalType": "decimal"}
     schema = {"type": "record", "name": "Price", "fields": [{"name": "id", "type": "string"}]}
     written = {**schema, "fields": [*schema["fields"], {"name": "price", "type": "string"}]}
     declared = {**schema, "fields": [*schema["fields"], {"name": "price", "type": price}]}
-    fields = {"id": {"type": "string"}, "price": {**price, "format": "decimal"}}
-    del fields["price"]["logicalType"]
+    fields = {"id": {"type": "string"}, "price": {**digits, "format": "decimal"}}
     made = Contract("price.set", 1, {"type": "object", "required": ["id", "price"], "properties": fields})
     records = Avro(id="id", time=Record.APPEND_TIME, schema=text(declared))
     values = {name: avro({"id": "p", "price": name}, written) for name in ("12.50", "cheap")}

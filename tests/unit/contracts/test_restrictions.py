@@ -52,7 +52,7 @@ def test_a_portable_pattern_means_the_same_to_the_sender_and_to_the_reasons(patt
     schema = Contract("parcel.seen", 1, {**declared.schema, "required": ["code"]})
     validator = EventValidator([schema])
     for text in PORTABLE[pattern]:
-        event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "parcel.seen", "subject": "k"}
+        event: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "parcel.seen", "subject": "k"}
         event |= {"time": "2013-01-01T00:00:00Z", "dataschema": schema.uri, "data": {"code": text}}
         try:
             validator.check(event)
