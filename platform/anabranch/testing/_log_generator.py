@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anabranch.core.errors import BadInput
 from anabranch.testing._fake_landing import Event, MultiTopicDecisions
 from anabranch.testing._scenario import Fault, Log, Step
+from anabranch.testing._source_literals import literals
 from anabranch.views.model.definition import duration
 
 if TYPE_CHECKING:
@@ -58,9 +59,10 @@ def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, 
 
     from anabranch.testing._values import pool, pool_key
 
+    named = literals(source)
     pools = st.fixed_dictionaries(
         {
-            pool_key(name, node): pool(node)
+            pool_key(name, node): pool(node, named)
             for contract in _contracts(view, topics)
             for name, node in contract.fields.items()
         }
