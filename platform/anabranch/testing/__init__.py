@@ -9,10 +9,11 @@
 
 In: a view with its topics. Out: a ``Proof``, or ``ProofFailed`` with a minimal counterexample and a file that replays
 it. In the order in which they act: ``_log_generator`` draws logs (``_scenario``) from ``_values`` that the contracts
-allow; ``_fake_landing`` decides about their records; ``_evaluator`` applies the view's function and ``_properties``
-check it; ``_end_to_end`` runs both real paths; ``_shrinking`` minimises a failure (``_counterexample``); ``_diagnosis``
-and ``_failure_report`` explain it; ``_saved_counterexample`` saves it. ``_proof`` calls all of these, as often as
-``_options`` say, in the session of ``_engine``. ``_rows`` compares rows, ``_proof_failure`` is raised.
+allow, also those that the code names (``_source_literals``); ``_fake_landing`` decides about their records;
+``_evaluator`` applies the view's function and ``_properties`` check it; ``_end_to_end`` runs both real paths;
+``_shrinking`` minimises a failure (``_counterexample``); ``_diagnosis`` and ``_failure_report`` explain it;
+``_saved_counterexample`` saves it. ``_proof`` calls all of these, as often as ``_options`` say, in the session of
+``_engine``. ``_rows`` compares rows, ``_proof_failure`` is raised.
 
 Importing this package imports neither Spark nor hypothesis, because every pytest run loads its ``plugin``.
 """

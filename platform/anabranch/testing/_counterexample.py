@@ -31,6 +31,8 @@ STREAM: Final = "PROOF_STREAM"
 BATCH: Final = "PROOF_BATCH"
 REBUILD: Final = "PROOF_REBUILD"
 PATHS: Final = "PROOF_PATHS"
+EMPTY: Final = "PROOF_EMPTY"
+"""Not found in a log: no log gave a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class PathsJudge:
         self.view = view
         self.topics = topics
         self.evaluator = evaluator
+        self.rows = 0
+        """The rows that the streams have written."""
         # The stream opens a new session from the one that it gets; SmallSessions makes that one small too.
         self._for_stream = cast("SparkSession", SmallSessions(spark))
         self._for_batch = small(spark)
@@ -74,6 +76,7 @@ class PathsJudge:
                 snapshots = self._run_stream(settings, landings, log)
             except Exception as error:
                 return Finding(_counterexample.STREAM, log, error=error)
+            self.rows += sum(len(at.rows) for at in snapshots)
             landed = log.landed(self.topics)
             found = self._check_speed(log, landed, snapshots)
             if found or self.view.kappa:

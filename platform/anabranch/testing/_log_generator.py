@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from calendar import isleap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anabranch.core.errors import BadInput
 from anabranch.testing._fake_landing import Event, MultiTopicDecisions
 from anabranch.testing._scenario import Fault, Log, Step
+from anabranch.testing._source_literals import literals
 from anabranch.views.model.definition import duration
 
 if TYPE_CHECKING:
@@ -57,9 +59,10 @@ def draw(view: View, topics: Sources, source: Source, seed: int, count: int, *, 
 
     from anabranch.testing._values import pool, pool_key
 
+    named = literals(source)
     pools = st.fixed_dictionaries(
         {
-            pool_key(name, node): pool(node)
+            pool_key(name, node): pool(node, named)
             for contract in _contracts(view, topics)
             for name, node in contract.fields.items()
         }
@@ -148,7 +151,8 @@ class LogGenerator:
 
     def _times(self, rng: random.Random) -> list[datetime]:
         """A few instants: boundaries of days and windows, a microsecond to either side, and a span apart."""
-        start = rng.choice(_DAYS)
+        earliest = max(topic.earliest_year for topic in self.topics.each)
+        start = _not_before(earliest, rng.choice(_DAYS))
         far = max(_DAY, *self.spans)
         found = [start + rng.choice([timedelta(0), _DAY / 2])]
         for _ in range(rng.randint(3, 9)):
@@ -159,7 +163,7 @@ class LogGenerator:
             found.append(
                 base + rng.choice([timedelta(0), timedelta(0), -_MICROSECOND, _MICROSECOND, timedelta(seconds=1)])
             )
-        return [t for t in found if t.year >= max(topic.earliest_year for topic in self.topics.each)]
+        return [t for t in found if t.year >= earliest]
 
     def _with_defect(self, event: Event, others: Sequence[Event], rng: random.Random) -> Event:
         """One in twenty is unreadable; one in ten is sent again, or has the id of another event."""
@@ -211,3 +215,10 @@ class LogGenerator:
             decisions.decide(events)
             found.append(events)
         return found
+
+
+def _not_before(year: int, day: datetime) -> datetime:
+    """The day in the first year that is allowed and has the same weekdays: clocks change on the same days, too."""
+    weekday = day.replace(month=1, day=1).weekday()
+    years = (at for at in range(max(year, day.year), 10_000) if isleap(at) == isleap(day.year))
+    return next(day.replace(year=at) for at in years if datetime(at, 1, 1, tzinfo=UTC).weekday() == weekday)

@@ -32,7 +32,16 @@ class Options:
     replay: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayNotes:
+    """The views whose proofs ran the log of ``--prove-replay``, and those that were skipped since it isn't theirs."""
+
+    replayed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
 _current = Options()
+_notes = ReplayNotes()
 
 
 def current_options() -> Options:
@@ -44,6 +53,21 @@ def set_options(options: Options) -> Options:
     global _current
     before, _current = _current, options
     return before
+
+
+def note_replay(view: str, *, replayed: bool) -> None:
+    """Called by each proof of a run with ``--prove-replay``."""
+    add_notes(ReplayNotes((view,)) if replayed else ReplayNotes(skipped=(view,)))
+
+
+def add_notes(more: ReplayNotes) -> None:
+    """Adds the notes of another process of the same run."""
+    global _notes
+    _notes = ReplayNotes((*_notes.replayed, *more.replayed), (*_notes.skipped, *more.skipped))
+
+
+def replay_notes() -> ReplayNotes:
+    return _notes
 
 
 def effort(quick: bool, runs: int | None) -> Effort:

@@ -23,7 +23,15 @@ from anabranch.testing._evaluator import Evaluator
 from anabranch.testing._failure_report import report
 from anabranch.testing._log_generator import draw
 from anabranch.testing._proof_failure import ProofFailed
-from anabranch.testing._properties import REFINEMENTS, FunctionJudge, Oracle, Property, UniqueKey, default_properties
+from anabranch.testing._properties import (
+    REFINEMENTS,
+    FunctionJudge,
+    Oracle,
+    Property,
+    UniqueKey,
+    default_properties,
+    replayed_properties,
+)
 from anabranch.testing._scenario import Log
 from anabranch.testing._shrinking import Shrinker
 from anabranch.views.check import check
@@ -48,7 +56,7 @@ _END_TO_END_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A successful proof: what was tried."""
+    """A successful proof: what was tried. ``rows``: how many the logs gave, of the function and of the stream."""
 
     view: str
     version: int
@@ -56,6 +64,7 @@ class Proof:
     logs: int
     streams: int
     events: int
+    rows: int
     seconds: float
 
 
@@ -88,13 +97,15 @@ def prove(
     Options on pytest's command line override the arguments. The platform's own tables aren't touched.
 
     Raises ProofFailed with the smallest failure found within a minute, after writing the file that replays it below
-    ``keep`` (default: the platform's home). Raises BadInput HYPOTHESIS_MISSING, SESSION_UNFIT, REPLAY_UNREADABLE,
-    REPLAY_OTHER. Not guaranteed: that no other log would fail.
+    ``keep`` (default: the platform's home); PROOF_EMPTY if no log gave a row. Raises BadInput HYPOTHESIS_MISSING,
+    SESSION_UNFIT, REPLAY_UNREADABLE, REPLAY_OTHER. Not guaranteed: that no other log would fail.
     """
     __tracebackhide__ = True
     given = _options.current_options()
-    if replay is None and given.replay and not _belongs_to(view, given.replay):
-        return Proof(view.name, view.version, 0, 0, 0, 0, 0.0)
+    if replay is None and given.replay:
+        _options.note_replay(f"{view.name} v{view.version}", replayed=_belongs_to(view, given.replay))
+        if not _belongs_to(view, given.replay):
+            return Proof(view.name, view.version, 0, 0, 0, 0, 0, 0.0)
     effort = _options.effort(quick or given.quick, given.runs if given.runs is not None else runs)
     chosen = given.seed if given.seed is not None else seed
     declared = declarations or load_declarations(load_settings().contracts_folder)
@@ -161,6 +172,7 @@ class Prover:
         streams = draw(self.view, self.topics, self.source, self.seed + 1, self.effort.streams, size=(12, 30))
         for log in streams:
             self._raise_worst(self._paths.judge([log]))
+        self._check_rows()
         return self._proven(logs, streams, started)
 
     def replay(self, path: Path) -> Proof:
@@ -175,7 +187,8 @@ class Prover:
                 next_step=f"replay it with the test that proves {found.view}",
             )
         self.seed = found.seed
-        for findings in (self._function.judge([found.log], self.properties), self._paths.judge([found.log])):
+        properties = replayed_properties(self.properties, found.partition)
+        for findings in (self._function.judge([found.log], properties), self._paths.judge([found.log])):
             for finding in filter(None, findings):
                 self._raise(self._refined(finding), len(found.log.events), path)
         return self._proven([found.log], [found.log], started)
@@ -183,7 +196,24 @@ class Prover:
     def _proven(self, logs: Sequence[Log], streams: Sequence[Log], started: float) -> Proof:
         events = sum(len(log.events) for log in [*logs, *streams])
         seconds = round(time.monotonic() - started, 1)
-        return Proof(self.view.name, self.view.version, self.seed, len(logs), len(streams), events, seconds)
+        rows = self._function.rows + self._paths.rows
+        return Proof(self.view.name, self.view.version, self.seed, len(logs), len(streams), events, rows, seconds)
+
+    def _check_rows(self) -> None:
+        """Tables that are always empty are equal, whatever the view does."""
+        __tracebackhide__ = True
+        if self._function.rows + self._paths.rows:
+            return
+        raise ProofFailed(
+            _counterexample.EMPTY,
+            f"{self.view.origin}: {self.view.name} v{self.view.version}: no log gave it a single row",
+            state="nothing was proven, and nothing was written",
+            next_step="let its conditions hold for values that are drawn: list them in the contract (enum), or write "
+            "them in the view as literals; more logs: --prove-runs 300",
+            view=self.view.name,
+            version=self.view.version,
+            seed=self.seed,
+        )
 
     def _raise_worst(self, findings: Sequence[Finding | None]) -> None:
         __tracebackhide__ = True
@@ -210,7 +240,7 @@ class Prover:
     def _refined(self, found: Finding) -> Finding:
         """A more specific finding, if this code can have several causes."""
         for refinement in REFINEMENTS.get(found.code, ()):
-            specific = self._function.judge([found.log], [refinement])[0]
+            specific = self._function.judge([found.log], [refinement.narrowed(found), refinement])[0]
             if specific is not None:
                 return specific
         return found

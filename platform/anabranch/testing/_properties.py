@@ -32,6 +32,8 @@ Oracle = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 Landed = list[dict[str, Any]]
 _DAY: Final = timedelta(days=1)
 PLAIN: Final = LANDED.name
+_ALL_DAYS: Final = 100
+"""Of a log that is replayed: shrunk ones have few."""
 
 
 class Property(Protocol):
@@ -128,7 +130,7 @@ class Pruned:
     """A partition's rows need no event that is further outside the partition than lookback and lookahead say.
 
     ``before`` and ``after``: whether events are pruned on that side, to find out which of the two is too short. At most
-    ``most`` days of a log are checked, or ``only`` one.
+    ``most`` days with events are checked, and at least one next to them; or ``only`` one day.
     """
 
     code: str = _counterexample.PRUNED
@@ -184,7 +186,7 @@ class Pruned:
         return [row for row in rows if day(row, str(view.partition_by)) not in reached]
 
     def _partitions(self, view: View, landed: Landed) -> list[date]:
-        """The days that have events and the days next to them: all if there are few, else a sample."""
+        """The days that have events and the days next to them: all if there are few, else a sample of both."""
         if view.kappa:
             return []
         if self.only is not None:
@@ -195,7 +197,7 @@ class Pruned:
             return days + adjacent
         rng = Random(len(landed))  # noqa: S311 - not security-relevant
         chosen = rng.sample(days, min(len(days), self.most))
-        return chosen + rng.sample(adjacent, min(len(adjacent), self.most - len(chosen)))
+        return chosen + rng.sample(adjacent, min(len(adjacent), max(self.most - len(chosen), 1)))
 
 
 def _shifted(start: datetime, by: timedelta) -> datetime | None:
@@ -221,6 +223,14 @@ def default_properties(oracle: Oracle | None, topics: Sources, time_zone: str | 
     return checked
 
 
+def replayed_properties(checked: Sequence[Property], partition: date | None) -> list[Property]:
+    """The properties for a log that failed before, in ``partition`` if its failure has one: a sample of the days could
+    miss it, and a log that was shrunk may have no event there."""
+    every = [replace(each, most=_ALL_DAYS) if isinstance(each, Pruned) else each for each in checked]
+    failed = [replace(each, only=partition) for each in every if isinstance(each, Pruned) and partition is not None]
+    return [*failed, *every]
+
+
 REFINEMENTS: Final[Mapping[str, tuple[Property, ...]]] = {
     _counterexample.MIXED: (
         SameRowsWhenArranged(_counterexample.IMPURE, evaluator.AGAIN),
@@ -240,6 +250,8 @@ class FunctionJudge:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
+        self.rows = 0
+        """The rows that the function has given for whole logs."""
 
     def judge(self, logs: Sequence[Log], properties: Sequence[Property]) -> list[Finding | None]:
         """For each log the first finding, or None."""
@@ -252,6 +264,7 @@ class FunctionJudge:
             for name, case in checked.cases(view, rows).items()
         }
         results = self.evaluator.compute(cases)
+        self.rows += sum(len(rows) for (_, name), rows in results.items() if name == PLAIN and isinstance(rows, list))
         return [
             self._first_finding(log, rows, {name: r for (at, name), r in results.items() if at == number}, properties)
             for number, (log, rows) in enumerate(zip(logs, landed, strict=True))

@@ -24,7 +24,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """``log`` failed with ``code`` for this view version, when its definition had this ``fingerprint``."""
+    """``log`` failed with ``code`` for this view version, when its definition had this ``fingerprint``.
+
+    ``partition``: the day that failed, if the failure is one of a day.
+    """
 
     view: str
     version: int
@@ -32,6 +35,7 @@ class Replay:
     code: str
     seed: int
     log: Log
+    partition: date | None = None
 
 
 def write(folder: Path, view: View, found: Finding, seed: int) -> Path:
@@ -45,6 +49,7 @@ def write(folder: Path, view: View, found: Finding, seed: int) -> Path:
         "fingerprint": view.fingerprint,
         "code": found.code,
         "seed": seed,
+        "partition": None if (day := found.fields.get("partition")) is None else day.isoformat(),
         "steps": [
             {"then": step.then.name, "epochs": [[_event(event) for event in epoch] for epoch in step.epochs]}
             for step in found.log.steps
@@ -65,7 +70,9 @@ def read(path: Path) -> Replay:
             for step in content["steps"]
         )
         names = ("view", "version", "fingerprint", "code", "seed")
-        return Replay(**{name: content[name] for name in names}, log=Log(steps))
+        day = content.get("partition")  # older files lack it
+        failed = None if day is None else date.fromisoformat(day)
+        return Replay(**{name: content[name] for name in names}, log=Log(steps), partition=failed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             "REPLAY_UNREADABLE",

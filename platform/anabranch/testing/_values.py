@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -11,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION, limit
-from anabranch.contracts.fields.field_types import is_map
+from anabranch.contracts.fields.field_types import fits_double, is_map
+from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.ingest.landing.table.schema import spark_ddl
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+    from anabranch.testing._source_literals import Literals
 
 _INT64: Final = 2**63
 _EXACT: Final = Context(prec=2 * MAX_PRECISION)
@@ -48,19 +50,20 @@ _LETTERS = st.characters(codec="utf-8")
 _KEYS = st.sampled_from(["a", "b", "north", "", "a.b"]) | st.text(_LETTERS, max_size=4)
 
 
-def values(node: Mapping[str, Any]) -> SearchStrategy[Any]:
-    """Values of one node of a contract's schema, as landing would store them. Never null: see ``optional``."""
+def values(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[Any]:
+    """Values of one node of a contract's schema, as landing would store them. Never null: see ``optional``. Those of
+    ``named`` that the node allows come more often."""
     if "enum" in node:
         return st.sampled_from([value for value in node["enum"] if value is not None])
     match node["type"], node.get("format"):
         case "object", _ if is_map(node):
-            return st.dictionaries(_KEYS, values(node["additionalProperties"]), max_size=3)
+            return st.dictionaries(_KEYS, values(node["additionalProperties"], named), max_size=3)
         case "object", _:
             needed = set(node.get("required", ()))
-            fields = {name: optional(child, name in needed) for name, child in node.get("properties", {}).items()}
-            return st.fixed_dictionaries(fields)
+            below = node.get("properties", {}).items()
+            return st.fixed_dictionaries({name: optional(child, name in needed, named) for name, child in below})
         case "array", _:
-            return st.lists(values(node["items"]), max_size=3)
+            return st.lists(values(node["items"], named), max_size=3)
         case "string", "date-time":
             return st.sampled_from(_MOMENTS) | st.builds(_moment, st.integers(0, 3 * 86400))
         case _, "decimal":
@@ -68,17 +71,17 @@ def values(node: Mapping[str, Any]) -> SearchStrategy[Any]:
         case "string", "date":
             return st.sampled_from([m.date() for m in _MOMENTS]) | st.dates(date(2012, 12, 30), date(2013, 1, 3))
         case "string", _:
-            return _strings(node)
+            return _with(_texts_of(named, node), _strings(node))
         case "integer", _:
-            return _integers(node)
+            return _with(_integers_of(named, node), _integers(node))
         case "number", _:
-            return _numbers(node)
+            return _with(_numbers_of(named, node), _numbers(node))
         case _:
             return st.booleans()
 
 
-def optional(node: Mapping[str, Any], required: bool) -> SearchStrategy[Any]:
-    return values(node) if required else st.none() | values(node)
+def optional(node: Mapping[str, Any], required: bool, named: Literals = ()) -> SearchStrategy[Any]:
+    return values(node, named) if required else st.none() | values(node, named)
 
 
 def pool_key(name: str, node: Mapping[str, Any]) -> str:
@@ -87,9 +90,34 @@ def pool_key(name: str, node: Mapping[str, Any]) -> str:
     return f"{name} {spark_ddl(node)} {limits}"
 
 
-def pool(node: Mapping[str, Any]) -> SearchStrategy[list[Any]]:
+def pool(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[list[Any]]:
     """The few values of a field in one log, so that groups have several rows, ties occur and extremes meet."""
-    return st.lists(values(node), min_size=2, max_size=4)
+    return st.lists(values(node, named), min_size=2, max_size=4)
+
+
+def _with(named: Sequence[Any], drawn: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    return st.sampled_from(named) | drawn if named else drawn
+
+
+def _texts_of(named: Literals, node: Mapping[str, Any]) -> list[str]:
+    pattern = python_pattern(node.get("pattern", ""))
+    return [text for text in named if isinstance(text, str) and _is_utf8(text) and pattern.search(text)]
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _integers_of(named: Literals, node: Mapping[str, Any]) -> list[int]:
+    """Whole numbers, and those next to them: conditions are wrong by one."""
+    low, high = max(node.get("minimum", -_INT64), -_INT64), min(node.get("maximum", _INT64 - 1), _INT64 - 1)
+    near = {number + n for number in named if isinstance(number, int) for n in (-1, 0, 1)}
+    return sorted(number for number in near if low <= number <= high)
+
+
+def _numbers_of(named: Literals, node: Mapping[str, Any]) -> list[float]:
+    numbers = [float(number) for number in named if not isinstance(number, str) and fits_double(number)]
+    return [number for number in numbers if _within(number, node.get("minimum"), node.get("maximum"))]
 
 
 def _moment(seconds: int) -> datetime:
@@ -99,10 +127,7 @@ def _moment(seconds: int) -> datetime:
 def _strings(node: Mapping[str, Any]) -> SearchStrategy[str]:
     if "pattern" not in node:
         return st.sampled_from(_TEXTS) | st.text(_LETTERS, max_size=8)
-    pattern = node["pattern"]
-    if pattern.endswith("$") and not pattern.endswith(r"\$"):
-        pattern = pattern[:-1] + r"\Z"  # "$" would also allow a line break behind it, which landing refuses
-    return st.from_regex(re.compile(pattern, re.ASCII), alphabet=_LETTERS)
+    return st.from_regex(python_pattern(node["pattern"]), alphabet=_LETTERS)
 
 
 def _integers(node: Mapping[str, Any]) -> SearchStrategy[int]:

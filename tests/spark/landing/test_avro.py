@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Avro, Contract, Topic
+from anabranch.contracts import Avro, Contract, Record, Topic
 from anabranch.core.engine.spark import LIVE
 from support.avro_records import ORDER_SCHEMA, avro, text
 from support.things_topic import decided, unexpected
@@ -88,3 +88,19 @@ def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[s
     assert good["order_placed"] == GOOD | {"total": Decimal("1234567890.05")}
     assert (good["event_id"], good["subject"], good["event_time"]) == ("o-1", "ann", NOON)
     assert good["value"] == WHOLE
+
+
+def test_a_decimal_that_is_a_text_is_read_as_its_text(spark: SparkSession) -> None:
+    """Avro ignores a logical type that doesn't fit; a topic must not stop at its records."""
+    digits = {"type": "string", "precision": 6, "scale": 2}
+    price = {**digits, "logicalType": "decimal"}
+    schema = {"type": "record", "name": "Price", "fields": [{"name": "id", "type": "string"}]}
+    written = {**schema, "fields": [*schema["fields"], {"name": "price", "type": "string"}]}
+    declared = {**schema, "fields": [*schema["fields"], {"name": "price", "type": price}]}
+    fields = {"id": {"type": "string"}, "price": {**digits, "format": "decimal"}}
+    made = Contract("price.set", 1, {"type": "object", "required": ["id", "price"], "properties": fields})
+    records = Avro(id="id", time=Record.APPEND_TIME, schema=text(declared))
+    values = {name: avro({"id": "p", "price": name}, written) for name in ("12.50", "cheap")}
+    rows = decided(spark, values, Topic("prices", (made,), records=records), fast=False)
+    assert unexpected(rows, {"12.50": None, "cheap": "contract: data.price is no decimal(6,2)"}) == {}
+    assert rows["12.50"]["price_set"] == {"id": "p", "price": Decimal("12.50")}

@@ -44,7 +44,7 @@ HOSTILE = (
 LINE = {"n": 1, "sku": "a", "on": "2013-01-31", "at": "2013-01-01T00:00:00Z", "codes": ["x"]}
 BAD_IN_LINES: dict[str, tuple[Any, ...]] = {
     "sku": (12, 1.5, True, {}, ["a"]),
-    "on": ("2013", "2013-02-30", "", 15_000),
+    "on": ("2013", "2013-02-30", "0000-01-01", "", 15_000),
     "at": ("2013", "now", 1_357_000_000),
     "codes": ("x", [1], [None]),
 }
@@ -194,6 +194,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "an object that lacks a field": (data(where={}), "contract: data.where.city is missing"),
     "a text for an object": (data(where="Rome"), "contract: data.where is no object"),
     "a number in an object": (data(where={"city": 5}), "contract: data.where.city is no string"),
+    "the year 0": (data(on="0000-01-01"), "contract: data.on is no date"),
     "a year in an object": (data(where={"city": "Rome", "since": "2013"}), "contract: data.where.since is no date"),
     **{f"hostile subject {text!r}": (event(id=text, subject=text, source=text), VALID) for text in HOSTILE},
     **{f"hostile type {text!r}": (event(type=text), "unknown_type") for text in HOSTILE},

@@ -17,7 +17,7 @@ from anabranch.testing._options import Options
 from anabranch.views import View, view
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from support.view_corpus import HERE, SHOP
+from support.view_corpus import HERE, SHOP, examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,18 @@ def test_its_file_fails_again_in_the_same_way(spark: SparkSession, tmp_path: Pat
     with pytest.raises(BadInput) as caught:
         prove(hourly, declarations=SHOP, replay=first.fields["replay"])
     assert caught.value.code == "REPLAY_OTHER"
+
+
+def test_a_day_that_failed_fails_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Its log has several days, of which a proof checks a sample only."""
+    wrong = examples("wrong_views")["lookback_too_short"]
+    with pytest.raises(ProofFailed) as first:
+        wrong.prove(tmp_path, spark=spark)
+    assert "partition" in first.value.fields["finding"].fields
+    with pytest.raises(ProofFailed) as again:
+        wrong.prove(tmp_path, spark=spark, replay=first.value.fields["replay"])
+    assert again.value.code == first.value.code
+    assert again.value.fields["finding"].fields == first.value.fields["finding"].fields
 
 
 def test_a_replay_of_the_command_line_is_for_its_own_view(spark: SparkSession, tmp_path: Path) -> None:
@@ -160,6 +172,31 @@ def test_a_right_view_says_what_was_tried(spark: SparkSession, tmp_path: Path) -
     assert isinstance(proof, Proof)
     assert (proof.view, proof.logs, proof.streams, proof.seed) == ("hourly", 3, 1, 5)
     assert proof.events > 20
+    assert not list(tmp_path.iterdir())
+
+
+@view(name="romans", version=1, events="customer.moved", key=["log_partition", "log_offset", "event_time"],
+      partition_by="event_time", refresh="partitions")  # fmt: skip
+def romans(moved: DataFrame) -> DataFrame:
+    return moved.where(F.col("city") == "Rome").select("log_partition", "log_offset", "event_time", "city")
+
+
+@view(name="nothing", version=1, events="customer.moved", key=["log_partition", "log_offset", "event_time"],
+      partition_by="event_time", refresh="partitions")  # fmt: skip
+def nothing(moved: DataFrame) -> DataFrame:
+    capital = "".join(["R", "o", "m", "e"])
+    return moved.where(F.col("city") == capital).select("log_partition", "log_offset", "event_time", "city")
+
+
+def test_events_are_drawn_that_meet_a_condition_of_the_code(spark: SparkSession, tmp_path: Path) -> None:
+    assert prove(romans, declarations=SHOP, quick=True, keep=tmp_path).rows > 0
+
+
+def test_a_view_that_gets_no_row_is_not_proven(spark: SparkSession, tmp_path: Path) -> None:
+    error = failed(nothing, tmp_path, quick=True)
+    assert error.code == "PROOF_EMPTY"
+    assert "no log gave it a single row" in error.what
+    assert "enum" in error.next_step
     assert not list(tmp_path.iterdir())
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, load_declarations
+from anabranch.contracts import Contract, Topic, load_declarations
 from anabranch.contracts.model.contract import Compatibility
 from anabranch.contracts.model.declarations import Declarations
+from anabranch.contracts.model.topics import LANDING_COLUMNS
 from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.core.project_folder import project_root
+from anabranch.ingest.landing.table.schema import EVENT_DATE, FIXED
 
 pytestmark = pytest.mark.unit
 
@@ -99,6 +101,31 @@ def test_a_contract_is_read_from_its_file(tmp_path: Path) -> None:
     contract = Contract.from_file(file)
     assert (contract.uri, contract.column) == ("urn:anabranch:contract:a.b:3", "a_b")
     assert contract.compatibility is Compatibility.FULL
+
+
+def test_the_columns_of_landing_are_known_to_topics() -> None:
+    assert {*FIXED.names, EVENT_DATE} == LANDING_COLUMNS
+
+
+@pytest.mark.parametrize("name", sorted(name for name in LANDING_COLUMNS if "_" in name))
+def test_an_event_type_cannot_have_the_column_of_another_part_of_a_record(name: str) -> None:
+    event_type = name.replace("_", ".", 1)
+    with pytest.raises(BadDefinition) as caught:
+        Topic("things", (Contract(event_type, 1, SIMPLE),))
+    assert caught.value.code == "TOPIC_CONTRACTS"
+    assert caught.value.what == f"things: the column of {event_type} would be {name}, which is landing's own"
+    assert caught.value.next_step
+
+
+def test_two_event_types_of_a_topic_cannot_have_one_column() -> None:
+    with pytest.raises(BadDefinition) as caught:
+        Topic("things", tuple(Contract(name, 1, SIMPLE) for name in ("a.b_c", "a.d", "a_b.c")))
+    assert caught.value.code == "TOPIC_CONTRACTS"
+    assert caught.value.what == "things: a.b_c and a_b.c would share the column a_b_c"
+
+
+def test_versions_of_an_event_type_share_its_column() -> None:
+    Topic("things", tuple(Contract("a.b_c", version, SIMPLE) for version in (1, 2)))
 
 
 def test_an_event_type_belongs_to_one_topic(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from anabranch.contracts import Avro, Contract, Raw, Record, Topic
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.formats import Undecodable, avro_reader, shape_of
+from anabranch.contracts.formats._avro import AvroReader
 from anabranch.contracts.model.infer_schema import infer_from_schema
 from anabranch.core.errors import BadDefinition, BadInput
 from google.protobuf import descriptor_pb2
-from support.avro_records import ORDER_SCHEMA, protobuf_order, text
+from support.avro_records import ORDER_SCHEMA, avro, protobuf_order, text
 
 pytestmark = pytest.mark.unit
 WIDE: dict[str, Any] = {
@@ -91,6 +93,34 @@ def test_what_no_contract_can_hold_is_left_out_with_the_reason() -> None:
     assert properties["at"] == {"type": "string", "format": "date-time"}
     assert properties["labels"] == {"type": "object", "additionalProperties": {"type": "string"}}
     assert found.schema["required"] == ["event_id_sent", "day", "labels", "parts", "where"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "logical", "node", "value", "read"),
+    [
+        ("string", "decimal", {"type": "string"}, "12.50", "12.50"),
+        ("int", "decimal", {"type": "integer"}, 1250, 1250),
+        ("long", "decimal", {"type": "integer"}, 1250, 1250),
+        ("string", "date", {"type": "string"}, "today", "today"),
+        ("int", "timestamp-millis", {"type": "integer"}, 5, 5),
+        ("double", "timestamp-micros", {"type": "number"}, 0.5, 0.5),
+    ],
+)
+def test_a_logical_type_of_another_type_is_ignored(kind: str, logical: str, node: Any, value: Any, read: Any) -> None:
+    made = {"type": kind, "logicalType": logical, "precision": 6, "scale": 2}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": made}]}
+    plain = {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+    registered = RegisteredSchema("avro", json.dumps(schema))
+    assert shape_of(registered).node["properties"]["a"] == node
+    assert avro_reader(registered).read(avro({"a": value}, plain), 0, "here") == {"a": read}
+
+
+def test_a_value_that_cannot_be_changed_is_undecodable() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "double"}]}
+    reader = AvroReader(RegisteredSchema("avro", json.dumps(schema)))
+    reader._change = lambda value: value["b"]
+    with pytest.raises(Undecodable, match=r"^not_avro: a value isn't what its schema says: KeyError \(here\)$"):
+        reader.read(avro({"a": 0.5}, schema), 0, "here")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_good_data_passes(more: dict[str, Any]) -> None:
         ("big", 2**63),
         ("weight", "heavy"),
         ("day", "2013-02-29"),
+        ("day", "0000-01-01"),
         ("kind", "bomb"),
         ("seen_at", "2013-01-01 00:00:00Z"),
         ("seen_at", "2013-01-01t00:00:00z"),

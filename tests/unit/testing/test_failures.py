@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from anabranch.core.errors import BadInput
 from anabranch.testing import _saved_counterexample
-from anabranch.testing._counterexample import KEY, Finding, Side, unequal
-from anabranch.testing._properties import Pruned
+from anabranch.testing._counterexample import KEY, LOOKBACK, Finding, Side, unequal
+from anabranch.testing._properties import Property, Pruned, default_properties, replayed_properties
 from anabranch.testing._rows import differences
 from anabranch.testing._scenario import Fault, Log, Step
 from anabranch.testing._shrinking import Shrinker
 from anabranch.views.model.canonical import canonical
-from support.landed_sample import Event, sample_views
+from support.landed_sample import FLIGHTS, Event, sample_views
 
 pytestmark = pytest.mark.unit
 VIEW = sample_views().get("departure_delays")
@@ -86,6 +86,41 @@ def test_a_file_holds_everything(tmp_path: Path) -> None:
     assert found.log == whole
     assert (found.view, found.version, found.code, found.seed) == ("departure_delays", 1, KEY, 7)
     assert _saved_counterexample.write(tmp_path, VIEW, Finding(KEY, whole), 7) == path
+
+
+def test_a_file_holds_the_day_that_failed(tmp_path: Path) -> None:
+    finding = Finding(LOOKBACK, log(3), fields={"partition": date(2013, 1, 4)})
+    path = _saved_counterexample.write(tmp_path, VIEW, finding, 7)
+    assert _saved_counterexample.read(path).partition == date(2013, 1, 4)
+    older = {name: value for name, value in json.loads(path.read_text()).items() if name != "partition"}
+    path.write_text(json.dumps(older))
+    assert _saved_counterexample.read(path).partition is None
+
+
+def days_of(properties: Sequence[Property], of: Log) -> set[str]:
+    names = (name for each in properties for name in each.cases(VIEW, of.landed(FLIGHTS)))
+    return {name.split()[1] for name in names if name.startswith("PROOF_PRUNED ")}
+
+
+def over_days(count: int) -> Log:
+    events = [replace(event(n), time=NOON + timedelta(days=n)) for n in range(count)]
+    return Log((Step((tuple(events),)),))
+
+
+def test_a_replay_checks_all_days_of_its_log_and_the_one_that_failed() -> None:
+    properties = default_properties(None, FLIGHTS, None)
+    near = {f"2013-01-{day:02}" for day in range(1, 7)} | {"2012-12-31"}
+    assert len(days_of(properties, over_days(5))) == 2
+    assert days_of(replayed_properties(properties, None), over_days(5)) == near
+    assert days_of(replayed_properties(properties, date(2014, 2, 3)), over_days(5)) == near | {"2014-02-03"}
+
+
+def test_a_day_next_to_those_with_events_is_checked_too() -> None:
+    with_events = {f"2013-01-{day:02}" for day in range(1, 6)}
+    found = days_of([Pruned()], over_days(5))
+    assert len(found & with_events) == 1
+    assert found - with_events <= {"2012-12-31", "2013-01-06"}
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"anabranch_proof": 2}', None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from anabranch.testing import Event as Drawn
 from anabranch.testing._fake_landing import Decisions
 from anabranch.testing._log_generator import draw
 from anabranch.testing._scenario import Fault, Log
+from anabranch.testing._source_literals import literals
 from anabranch.testing._values import values
 from anabranch.views import View
 from anabranch.views.function_source import read
@@ -93,6 +95,70 @@ def test_epochs_begin_on_the_border_of_being_late_and_a_hair_before_it(logs: lis
 def test_some_logs_hold_no_late_event_so_that_both_paths_can_be_compared(logs: list[Log]) -> None:
     punctual = [log for log in logs if not any(row["late"] for row in log.landed(FLIGHTS))]
     assert len(logs) / 3 < len(punctual) < len(logs) * 2 / 3
+
+
+@pytest.mark.parametrize("year", [2014, 2016, 2020, 2024])
+def test_a_topic_that_begins_later_gets_the_same_days_of_a_later_year(year: int) -> None:
+    topic = replace(FLIGHTS, earliest_year=year)
+    logs = draw(VIEW, topic, read(VIEW.function), 1, 40, size=(8, 36))
+    assert len(logs) == 40
+    times = [event.time for log in logs for event in log.events if not event.broken]
+    assert year <= min(time.year for time in times)
+    days = {time.date() for time in times}
+    assert any((day.month, day.day) == (2, 29) for day in days)
+    assert any(day.month == 3 and 8 <= day.day <= 14 and day.weekday() == 6 for day in days)
+
+
+KINDS = ("chargeback", "refund")
+
+
+def named_by_code(events: Any) -> Any:
+    dear = events.where((events.kind == "refund") & (events.cents >= -250) & events.city.isin(["Rome", "Paris"]))
+    return dear.where("city != 'Oslo' AND rate > 0.5").where(events.kind.isin(*KINDS)).select("kind", "cents")
+
+
+def test_texts_and_numbers_of_conditions_are_known() -> None:
+    assert set(literals(read(named_by_code))) == {"refund", "chargeback", "Rome", "Paris", "Oslo", -250, 0.5}
+
+
+def test_those_of_a_query_are_known() -> None:
+    source = replace(
+        read(named_by_code), sql="SELECT a1 FROM t WHERE kind = 'it''s' AND cents > -7 AND x < 1.5", used=()
+    )
+    assert {"it's", -7, 1.5} <= set(literals(source))
+    assert not {1, 3} & set(literals(source))
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [
+        ({"type": "string"}, {"refund", "Rome"}),
+        ({"type": "string", "pattern": "^[a-z]+$"}, {"refund"}),
+        ({"type": "string", "enum": ["a"]}, set()),
+        ({"type": "string", "format": "date"}, set()),
+        ({"type": "integer"}, {-251, -250, -249}),
+        ({"type": "integer", "minimum": -250}, {-250, -249}),
+        ({"type": "number", "minimum": 0.25}, {0.5}),
+        ({"type": "array", "items": {"type": "string"}}, {"refund", "Rome"}),
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, {"refund", "Rome"}),
+    ],
+)
+def test_what_the_code_names_is_drawn_where_the_contract_allows_it(node: dict[str, Any], found: set[Any]) -> None:
+    named, drawn = ("refund", "Rome", -250, 0.5), set[str]()
+
+    @hypothesis.seed(1)
+    @hypothesis.settings(max_examples=150, database=None)
+    @hypothesis.given(st.lists(values(node, named), min_size=3))
+    def every(some: list[Any]) -> None:
+        drawn.update(str(inner) for each in some for inner in _inside(each))
+
+    every()
+    assert {str(value) for value in ("refund", "Rome", -251, -250, -249, 0.5)} & drawn >= {str(each) for each in found}
+    assert not ({"refund", "Rome"} - found) & drawn
+
+
+def _inside(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
 
 
 NODES: dict[str, tuple[dict[str, Any], Any]] = {

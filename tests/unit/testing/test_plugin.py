@@ -49,7 +49,37 @@ def test_options_reach_the_proofs(tmp_path: Path) -> None:
     done = run(tmp_path, "--prove-quick", "--prove-runs=30", "--prove-seed=7", "--prove-replay=file.json")
     expected = Options(quick=True, runs=30, seed=7, replay=Path("file.json"))
     assert f"ASKED {expected}" in done.stdout, done.stdout + done.stderr
-    assert done.returncode == 0
+    assert run(tmp_path, "--prove-quick", "--prove-runs=30", "--prove-seed=7").returncode == 0
+
+
+REPLAYED = """
+import pytest
+from anabranch.testing._options import note_replay
+@pytest.mark.parametrize("view", {views})
+def test_a_proof(view):
+    note_replay(view, replayed=view == "delays v1")
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-p", "xdist", "-n", "2"]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("views", "said"),
+    [(["delays v1", "routes v1"], None), (["delays v2", "routes v1"], "delays v2, routes v1"), (["x v1"] * 2, "x v1")],
+)
+def test_a_replay_that_no_proof_ran_fails(
+    tmp_path: Path, views: list[str], said: str | None, processes: list[str]
+) -> None:
+    (tmp_path / "test_replayed.py").write_text(REPLAYED.format(views=views))
+    done = run(tmp_path, "--prove-replay=delays-v1.json", *processes)
+    assert done.returncode == (0 if said is None else 1), done.stdout + done.stderr
+    assert ("so nothing was proven" in done.stdout) == (said is not None)
+    assert f"Proofs of this run: {said}" in done.stdout or said is None
+
+
+def test_a_replay_without_any_proof_fails(tmp_path: Path) -> None:
+    done = run(tmp_path, "--prove-replay=delays-v1.json")
+    assert done.returncode == 1
+    assert "Proofs of this run: none" in done.stdout
 
 
 def test_without_options_nothing_is_asked(tmp_path: Path) -> None:

@@ -42,7 +42,14 @@ class AvroReader:
             raise Undecodable(f"not_avro: {len(value) - end} bytes behind the value, from byte {end} on ({of})")
         if not isinstance(found, dict):
             raise Undecodable(f"not_avro: the value is no record ({of})")
-        return found if self._change is None else self._change(found)
+        if self._change is None:
+            return found
+        try:
+            return self._change(found)
+        except Undecodable:
+            raise
+        except Exception as error:  # whatever a value is that its schema doesn't lead to expect
+            raise Undecodable(f"not_avro: a value isn't what its schema says: {type(error).__name__} ({of})") from None
 
 
 def _unread(error: Exception, place: int, of: str) -> str:
@@ -86,8 +93,14 @@ def _without_decimals(schema: Any) -> Any:
 
 
 def is_avro_decimal(schema: Any) -> bool:
-    """Whether values are decimals: bytes that hold the digits as a whole number, with a declared scale."""
-    return isinstance(schema, Mapping) and schema.get("logicalType") == "decimal" and "precision" in schema
+    """Whether values are decimals: bytes that hold the digits as a whole number, with a declared scale. Of any other
+    type the logical type is ignored, as Avro says."""
+    return (
+        isinstance(schema, Mapping)
+        and schema.get("logicalType") == "decimal"
+        and schema["type"] in ("bytes", "fixed")
+        and "precision" in schema
+    )
 
 
 def _check(schema: Any, inside: tuple[str, ...]) -> None:

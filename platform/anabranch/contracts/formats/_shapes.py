@@ -24,16 +24,17 @@ _AVRO: Final[Mapping[str, Node]] = {
     "bytes": {"type": "string", "description": "bytes in base64"},
     "fixed": {"type": "string", "description": "bytes in base64"},
 }
-_LOGICAL: Final[Mapping[str, Node]] = {
-    "date": {"type": "string", "format": "date"},
-    "timestamp-millis": {"type": "string", "format": "date-time"},
-    "timestamp-micros": {"type": "string", "format": "date-time"},
-    "local-timestamp-millis": {"type": "string", "description": "a time without an offset"},
-    "local-timestamp-micros": {"type": "string", "description": "a time without an offset"},
-    "time-millis": {"type": "string", "description": "a time of day"},
-    "time-micros": {"type": "string", "description": "a time of day"},
-    "uuid": {"type": "string", "description": "a UUID"},
+_LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
+    ("int", "date"): {"type": "string", "format": "date"},
+    ("long", "timestamp-millis"): {"type": "string", "format": "date-time"},
+    ("long", "timestamp-micros"): {"type": "string", "format": "date-time"},
+    ("long", "local-timestamp-millis"): {"type": "string", "description": "a time without an offset"},
+    ("long", "local-timestamp-micros"): {"type": "string", "description": "a time without an offset"},
+    ("int", "time-millis"): {"type": "string", "description": "a time of day"},
+    ("long", "time-micros"): {"type": "string", "description": "a time of day"},
+    ("string", "uuid"): {"type": "string", "description": "a UUID"},
 }
+"""By type and logical type. Others are read as their type."""
 _PROTOBUF: Final[Mapping[str, Node]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.Duration": {"type": "string", "description": "a duration in seconds, like 1.5s"},
@@ -122,7 +123,7 @@ def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
         if avro_branches(only["items"]) != [only["items"]]:
             raise _LeftOutError("its items may be null or of several types")
         return {"type": "array", "items": _inside(_avro_node(only["items"], f"{path}[]", left_out))}
-    return _LOGICAL.get(only.get("logicalType", ""), _AVRO.get(kind, {"type": "string"}))
+    return _LOGICAL.get((kind, only.get("logicalType", "")), _AVRO.get(kind, {"type": "string"}))
 
 
 def _avro_decimal(schema: Any) -> Node:

@@ -13,12 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from anabranch.contracts.fields.decimals import limit
 from anabranch.contracts.fields.field_types import Node, is_map, kind, same_shape
 from anabranch.contracts.model.contract import Compatibility, Contract
 from anabranch.core.errors import BadDefinition
+
+
+class HasSchema(Protocol):
+    """A contract, or the record of one."""
+
+    @property
+    def schema(self) -> Node: ...
 
 
 def check_versions(contracts: Sequence[Contract], upcasters: Collection[tuple[str, int]] = ()) -> None:
@@ -62,7 +69,7 @@ def _stricter_fields(old: Contract, new: Contract) -> frozenset[str]:
     return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
 
 
-def narrowed(old: Contract, new: Contract) -> list[str]:
+def narrowed(old: HasSchema, new: HasSchema) -> list[str]:
     """Where ``new`` rejects what ``old`` allowed; empty if ``new`` only allows more."""
     return sorted({f"{path} {what}" for path, what in _stricter_rules("data", written=old.schema, read=new.schema)})
 

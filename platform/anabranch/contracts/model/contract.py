@@ -4,7 +4,7 @@ The schema is JSON Schema (2020-12), restricted to types that every engine has: 
 ``additionalProperties`` and no ``properties``: any names, values of one type), arrays of one type,
 ``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``, and
 decimals, in a string or a number (``contracts.fields.decimals``), with ``required``, ``enum``, ``minimum``, ``maximum``
-and ``pattern``. A field that isn't required may be
+and ``pattern`` (``contracts.fields.restrictions``). A field that isn't required may be
 absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only. ``sent_as`` is a
 field's name in the records, where that isn't its own.
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 from anabranch.contracts.fields.decimals import check_decimal
 from anabranch.contracts.fields.field_types import is_map
+from anabranch.contracts.fields.restrictions import check_restrictions
 from anabranch.core.errors import BadDefinition
 
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
@@ -54,17 +55,22 @@ class Contract:
     compatibility: Compatibility = Compatibility.BACKWARD
 
     def __post_init__(self) -> None:
-        if not EVENT_TYPE.fullmatch(self.name):
+        if not isinstance(self.name, str) or not EVENT_TYPE.fullmatch(self.name):
             raise BadDefinition(
                 "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
             )
-        if self.version < 1:
+        if not isinstance(self.version, int) or isinstance(self.version, bool) or self.version < 1:
             raise BadDefinition(
                 "CONTRACT_VERSION",
-                f"{self.name}: version {self.version} is below 1",
+                f"{self.name}: version {self.version!r} is no whole number from 1 on",
                 next_step="number versions from 1 on",
             )
-        if self.schema.get("type") != "object" or isinstance(self.schema.get("additionalProperties"), Mapping):
+        schema: Any = self.schema
+        if (
+            not isinstance(schema, Mapping)
+            or schema.get("type") != "object"
+            or isinstance(schema.get("additionalProperties"), Mapping)
+        ):
             raise BadDefinition(
                 "CONTRACT_SCHEMA",
                 f"{self.name} v{self.version}: the data must be an object, and no map",
@@ -94,8 +100,9 @@ class Contract:
 
     @staticmethod
     def from_file(path: Path) -> Contract:
-        """Read a contract from ``NAME.vN.json``: an object with name, version, compatibility and schema."""
-        content = json.loads(path.read_text())
+        """Read a contract from ``NAME.vN.json``: an object with name, version, compatibility and schema. Raises
+        BadDefinition DECLARATION_UNREADABLE, or what the contract itself raises, with the file."""
+        content = _content(path)
         try:
             return Contract(
                 name=content["name"],
@@ -106,6 +113,31 @@ class Contract:
         except BadDefinition as error:
             what = f"{path}: {error.what}"
             raise BadDefinition(error.code, what, state=error.state, next_step=error.next_step) from None
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise _unreadable(path, f"it can't be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, f"it is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise _unreadable(path, "it is no JSON object")
+    if missing := [name for name in ("name", "version", "schema") if name not in content]:
+        raise _unreadable(path, f"{' and '.join(missing)} missing")
+    if (rule := content.get("compatibility", "backward")) not in list(Compatibility):
+        raise _unreadable(path, f"compatibility {rule!r} is none of {', '.join(Compatibility)}")
+    return content
+
+
+def _unreadable(path: Path, why: str) -> BadDefinition:
+    return BadDefinition(
+        "DECLARATION_UNREADABLE",
+        f"{path}: {why}",
+        next_step='write {"name": "flight.departed", "version": 1, "schema": {"type": "object", "properties": {...}}}',
+        file=str(path),
+    )
 
 
 def sent_name(name: str, node: Mapping[str, Any]) -> str:
@@ -132,10 +164,10 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
                 f"{path}.{name}: names of fields may hold the letters A to Z, digits and _ only",
                 next_step='name it so, and say what it is called in the records: "sent_as": "..."',
             )
-        if not SENT_NAME.fullmatch(sent := sent_name(name, child)):
+        if not isinstance(child.get("sent_as", name), str) or not SENT_NAME.fullmatch(sent := sent_name(name, child)):
             raise BadDefinition(
                 "CONTRACT_SCHEMA",
-                f"{path}.{name}: sent_as is {sent!r}, which no field can be read by",
+                f"{path}.{name}: sent_as is {child['sent_as']!r}, which no field can be read by",
                 next_step="give its name in the records, without quotes, backslashes and control characters",
             )
         if (other := sent_by.setdefault(sent, name)) != name:
@@ -158,6 +190,7 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
 
 
 def _check_node(path: str, node: Mapping[str, Any]) -> None:
+    _check_form(path, node)
     if "additionalProperties" in node:
         _check_map(path, node)
     unknown = set(node) - _KEYWORDS
@@ -195,6 +228,28 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
             next_step="use one of these",
         )
     check_decimal(path, node)
+    check_restrictions(path, node)
+
+
+def _check_form(path: str, node: Mapping[str, Any]) -> None:
+    """Fields, items and required names must be what the other checks take them for."""
+    fields, required = node.get("properties", {}), node.get("required", ())
+    described = [(f"{path}: properties", fields)]
+    if isinstance(fields, Mapping):
+        described += [(f"{path}.{name}", child) for name, child in fields.items()]
+    if "items" in node:
+        described.append((f"{path}[]", node["items"]))
+    for what, given in described:
+        if not isinstance(given, Mapping):
+            raise BadDefinition(
+                "CONTRACT_SCHEMA", f"{what}: {given!r} is no object", next_step='write a field as {"type": "string"}'
+            )
+    if not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"{path}: required: {required!r} is no list of names",
+            next_step='list the names of fields: "required": ["id"]',
+        )
 
 
 def _check_map(path: str, node: Mapping[str, Any]) -> None:

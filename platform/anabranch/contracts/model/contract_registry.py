@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from anabranch.contracts.fields.field_types import same_shape, sent_names
+from anabranch.contracts.fields.restrictions import FORMATS
 from anabranch.contracts.model.compatibility import narrowed
 from anabranch.contracts.model.contract import Compatibility, Contract
 from anabranch.contracts.model.topics import Topic
@@ -45,7 +46,7 @@ def record_path(settings: Settings, contract: Contract) -> Path:
     return contract_folder(settings) / f"{contract.name}.v{contract.version}.json"
 
 
-def fingerprint(contract: Contract) -> str:
+def fingerprint(contract: Contract | ContractRecord) -> str:
     """16 hex digits over what the contract demands; descriptions and the order of keys make no difference."""
     demanded = json.dumps(_without_descriptions(contract.schema), sort_keys=True)
     return hashlib.sha256(f"{contract.name} {contract.version} {demanded}".encode()).hexdigest()[:16]
@@ -69,7 +70,7 @@ def check_registered(settings: Settings, topic: Topic) -> list[Contract]:
     """
     new = []
     for contract in topic.contracts:
-        known = _read(record_path(settings, contract))
+        known = RECORD.read(record_path(settings, contract))
         if known is None or fingerprint(known) != fingerprint(contract):
             new.append(contract)
         broken = list(_changes(known, contract)) if known is not None else []
@@ -104,12 +105,25 @@ def _check_vanished(settings: Settings, topic: Topic) -> None:
                 )
 
 
-def _changes(known: Contract, now: Contract) -> Iterator[str]:
-    if not same_shape(known.schema, now.schema) and not _same_fields(known.schema, now.schema):
+def _changes(known: ContractRecord, now: Contract) -> Iterator[str]:
+    """The record isn't made a Contract: it may be of a version that accepted more schemas than this one."""
+    landed = replace(known, schema=_without_other_formats(known.schema))
+    if not same_shape(landed.schema, now.schema) and not _same_fields(landed.schema, now.schema):
         yield "it has other fields or types"
-    if dict(sent_names(known.schema)) != dict(sent_names(now.schema)):
+    if dict(sent_names(landed.schema)) != dict(sent_names(now.schema)):
         yield "a field is sent by another name"
-    yield from narrowed(known, now)
+    yield from narrowed(landed, now)
+
+
+def _without_other_formats(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The node without formats that landing doesn't know: they were accepted once, and never had a meaning."""
+    found = {key: value for key, value in node.items() if key != "format" or value in [*FORMATS]}
+    if "properties" in node:
+        found["properties"] = {name: _without_other_formats(child) for name, child in node["properties"].items()}
+    for inner in ("items", "additionalProperties"):
+        if inner in node:
+            found[inner] = _without_other_formats(node[inner])
+    return found
 
 
 def _same_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -125,11 +139,6 @@ def _sorted(node: Mapping[str, Any]) -> dict[str, Any]:
         if inner in node:
             found[inner] = _sorted(node[inner])
     return found
-
-
-def _read(path: Path) -> Contract | None:
-    known = RECORD.read(path)
-    return Contract(known.name, known.version, known.schema, known.compatibility) if known is not None else None
 
 
 def _without_descriptions(value: Any, *, names: bool = False) -> Any:

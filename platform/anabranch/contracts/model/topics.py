@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
+from typing import Final
 
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, sent_names
 from anabranch.contracts.model._mapping_check import check_mapping
@@ -17,6 +18,12 @@ from anabranch.core.errors import BadDefinition
 
 RETENTION_ALARM = timedelta(hours=12)
 TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+LANDING_COLUMNS: Final = frozenset({
+    "topic", "partition", "offset", "append_time", "key", "value", "headers", "epoch", "decision", "reason", "late",
+    "released_from", "event_id", "source", "type", "subject", "contract_version", "device_time", "senttime",
+    "receivedtime", "event_time", "event_date",
+})  # fmt: skip
+"""The columns that a landing table has beside those of its event types (``ingest.landing.table.schema``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +87,28 @@ class Topic:
                 f"{self.name}: a contract is listed twice",
                 next_step="list each version of a contract once",
             )
+        self._check_columns()
         check_mapping(self.name, self.records, self.contracts)
         check_upcasters(self.name, self.contracts, self.upcasters)
         check_versions(self.contracts, {(u.event_type, u.version) for u in self.upcasters})
         for event_type in self.event_types:
             self._check_shape(event_type)
         self._check_sent_names()
+
+    def _check_columns(self) -> None:
+        """Each event type has a column of its own in landing."""
+        known: dict[str, str] = {}
+        for event_type in self.event_types:
+            column = self.newest(event_type).column
+            clash = ""
+            if column in LANDING_COLUMNS:
+                clash = f"the column of {event_type} would be {column}, which is landing's own"
+            elif (other := known.setdefault(column, event_type)) != event_type:
+                clash = f"{other} and {event_type} would share the column {column}"
+            if clash:
+                raise BadDefinition(
+                    "TOPIC_CONTRACTS", f"{self.name}: {clash}", next_step="give the event type another name"
+                )
 
     def _check_shape(self, event_type: str) -> None:
         """A field that one version left out must not come back in a later one with another type."""

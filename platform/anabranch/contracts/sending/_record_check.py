@@ -32,8 +32,15 @@ class RecordCheck:
             )
         self._topic = topic
         self._plain = topic.records if isinstance(topic.records, PlainJson) else None
-        # The newest version first: its complaint is what a client should hear.
-        self._compiled = [(each, _compiled(each, self._plain)) for each in reversed(topic.contracts)]
+        self._compiled = [(each, _compiled(each, self._plain)) for each in self._contracts()]
+
+    def _contracts(self) -> list[Contract]:
+        """Those that landing reads records by. A record without an envelope names no version: the newest of each type.
+        Of events the newest version comes first: its complaint is what a client should hear."""
+        types = self._topic.event_types
+        if self._plain is not None:
+            return [self._topic.newest(event_type) for event_type in types]
+        return [each for event_type in types for each in reversed(self._topic.versions(event_type))]
 
     def problem(self, value: bytes, content: Mapping[str, Any], headers: Headers = None) -> tuple[str, str] | None:
         """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``."""

@@ -24,6 +24,7 @@ from anabranch.contracts.fields.decimals import (
     type_name,
 )
 from anabranch.contracts.fields.field_types import has_maps, is_map, key_text
+from anabranch.contracts.fields.patterns import validator_pattern
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
 from anabranch.core.errors import BadInput
@@ -35,6 +36,7 @@ _DATE_TIME = {
     "format": "date-time",
     "pattern": r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$",
 }
+_WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^(?!0000)\d{4}-\d{2}-\d{2}$"}
 _TEXT = {"type": "string", "minLength": 1}
 
 
@@ -138,15 +140,17 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     Of a decimal it knows the type only."""
     if is_decimal(node):
         return {"type": [node["type"], "null"] if optional else node["type"]}
-    strict = {k: v for k, v in node.items() if k in {"type", "enum", "minimum", "maximum", "pattern", "format"}}
+    strict = {k: v for k, v in node.items() if k in {"type", "enum", "minimum", "maximum", "format"}}
     if node["type"] == "integer":
         strict["minimum"] = max(node.get("minimum", -_INT64), -_INT64)
         strict["maximum"] = min(node.get("maximum", _INT64 - 1), _INT64 - 1)
     if node["type"] == "number":  # of digits alone there may be 400
         strict.setdefault("minimum", -sys.float_info.max)
         strict.setdefault("maximum", sys.float_info.max)
-    if node.get("format") == "date-time":
-        strict.setdefault("pattern", _DATE_TIME["pattern"])
+    if "pattern" in node:
+        strict["pattern"] = validator_pattern(node["pattern"])
+    if node.get("format") in _WRITTEN:
+        strict["allOf"] = [{"pattern": _WRITTEN[node["format"]]}]
     if is_map(node):
         strict["additionalProperties"] = _strict(node["additionalProperties"], optional=False)
     elif node["type"] == "object":

@@ -10,10 +10,11 @@ from typing import Any
 from anabranch.contracts import Contract
 from anabranch.contracts.fields.decimals import exact_value, is_decimal, limit, problem, type_name
 from anabranch.contracts.fields.field_types import fits_double, is_double, is_map, key_text
+from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.contracts.model.contract import sent_name
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}")
 
 
 def contract_problems(contract: Contract, data: Any) -> Iterator[str]:
@@ -59,7 +60,7 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
         yield f"{path} is below {node['minimum']}"
     if "maximum" in node and value > limit(node, "maximum"):
         yield f"{path} is above {node['maximum']}"
-    if "pattern" in node and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", node["pattern"]), value):
+    if "pattern" in node and not _matches(node["pattern"], value):
         yield f"{path} doesn't match {node['pattern']}"
     if node["type"] == "object":
         needed = set(node.get("required", ()))
@@ -77,6 +78,14 @@ def _values(pairs: Mapping[str, Any], node: Mapping[str, Any], path: str) -> Ite
         if value is None:
             yield f"{at} is null"
         yield from _field(value, node, at, False)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """Whether a text has the pattern; true if Python can't say: a reason must not stop landing."""
+    try:
+        return python_pattern(pattern).search(value) is not None
+    except (re.error, RecursionError):
+        return True
 
 
 def _is_a(value: Any, node: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from anabranch.ingest.landing.decoding._decimals import decimal_of
 from anabranch.ingest.landing.table.schema import parsed_ddl, spark_ddl
 
 _DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
-_DATE = r"^\d{4}-\d{2}-\d{2}\z"
+_DATE = r"^(?!0000)\d{4}-\d{2}-\d{2}\z"
 
 
 def typed(value: Column, node: Node, *, nested: bool = False) -> Column:

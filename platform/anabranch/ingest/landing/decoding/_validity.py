@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from anabranch.contracts import CloudEvents, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
+from anabranch.contracts.fields.patterns import java_pattern
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
@@ -271,8 +272,3 @@ def _kind(path: str) -> Column:
     """The JSON type of the value at ``path``."""
     found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
     return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
-
-
-def java_pattern(pattern: str) -> str:
-    """A pattern for Java's regular expressions, whose ``$`` also matches before a final line break."""
-    return pattern[:-1] + r"\z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern

@@ -1,0 +1,75 @@
+"""The keywords of a contract that restrict a field's values: ``format``, ``enum``, ``minimum``, ``maximum``,
+``pattern``. Each belongs to certain types; with another type the engines fail, or check nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from anabranch.contracts.fields.decimals import is_decimal
+from anabranch.contracts.fields.field_types import fits_double
+from anabranch.contracts.fields.patterns import check_pattern
+from anabranch.core.errors import BadDefinition
+
+FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
+    "date-time": ("string",),
+    "date": ("string",),
+    "decimal": ("string", "number"),
+}
+"""The types that may have a format."""
+_NUMBERS: Final = ("integer", "number")
+
+
+def check_restrictions(path: str, node: Mapping[str, Any]) -> None:
+    """Raises BadDefinition CONTRACT_SCHEMA for the first of these keywords that is wrong. The type was checked before;
+    ``check_decimal`` checks the keywords of decimals."""
+    for what, next_step in () if is_decimal(node) else _wrong(node):
+        raise BadDefinition("CONTRACT_SCHEMA", f"{path}: {what}", next_step=next_step)
+    if "pattern" in node and not is_decimal(node):
+        check_pattern(path, node["pattern"])
+
+
+def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = node["type"]
+    if "format" in node and not (isinstance(node["format"], str) and kind in FORMATS.get(node["format"], ())):
+        yield (
+            f"landing can't check format {node['format']!r} of a {kind}",
+            "use date-time, date or decimal, or leave it out: a pattern can check a text",
+        )
+    if "pattern" in node and kind != "string":
+        yield f"a pattern of a {kind}", "leave it out: patterns are for strings"
+    for keyword in ("minimum", "maximum"):
+        if keyword in node and kind not in _NUMBERS:
+            yield f"{keyword} of a {kind}", "leave it out: limits are for numbers"
+        elif keyword in node and not _is_number(node[keyword]):
+            yield f"{keyword} {node[keyword]!r} is no number", "give a number"
+    if "enum" in node:
+        yield from _wrong_values(node["enum"], kind)
+
+
+def _wrong_values(values: Any, kind: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(values, list | tuple) or not values:
+        yield f"enum {values!r} is no list of values", "list the allowed values"
+        return
+    if kind in ("object", "array"):
+        yield f"enum of a {kind}", "list the values of its fields, or check it in a view"
+        return
+    for value in values:
+        if value is not None and not _is_a(value, kind):
+            yield f"enum has {value!r}, which is no {kind}", "list values of the field's type"
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case _:
+            return _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and fits_double(value)

@@ -1,0 +1,52 @@
+"""Plain JSON is held to the version that landing reads it by: the newest of its type."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from anabranch.contracts import Contract, PlainJson, Record, Topic, TypeField
+from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.sending import RecordCheck
+from anabranch.ingest.landing.decoding import UNREADABLE
+from anabranch.ingest.landing.decoding._quarantine_reasons import reason
+
+pytestmark = pytest.mark.unit
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+
+
+def contract(name: str, version: int, *required: str) -> Contract:
+    fields = {"kind": {"type": "string"}, "old": {"type": "integer"}, "new": {"type": "integer"}}
+    schema = {"type": "object", "required": list(required), "properties": fields}
+    return Contract(name, version, schema, Compatibility.NONE)
+
+
+SEEN, SEEN_SINCE, LOST = contract("a.seen", 1, "old"), contract("a.seen", 2, "new"), contract("a.lost", 1)
+ONE_TYPE = Topic("things", (SEEN, SEEN_SINCE), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME))
+IN_ANOTHER_ORDER = Topic("things", (SEEN_SINCE, SEEN), records=ONE_TYPE.records)
+TWO_TYPES = Topic(
+    "things",
+    (SEEN, SEEN_SINCE, LOST),
+    records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME, type=TypeField("kind", {"seen": "a.seen"})),
+)
+
+
+@pytest.mark.parametrize("topic", [ONE_TYPE, IN_ANOTHER_ORDER, TWO_TYPES], ids=["one", "newest first", "two"])
+@pytest.mark.parametrize(("data", "wrong"), [({"old": 1}, "new"), ({"new": 1}, None), ({"old": 1, "new": 2}, None)])
+def test_a_record_is_held_to_the_newest_version(topic: Topic, data: dict[str, Any], wrong: str | None) -> None:
+    content = {"kind": "seen", **data}
+    value = json.dumps(content).encode()
+    problem = RecordCheck(topic).problem(value, content)
+    assert (problem and problem[0]) == wrong
+    landed = reason(topic, value, NOON)
+    assert landed == (UNREADABLE if wrong is None else f"contract: data.{wrong} is missing")
+
+
+def test_other_types_are_told_apart_as_before() -> None:
+    check = RecordCheck(TWO_TYPES)
+    assert check.problem(b"{}", {"kind": "a.lost"}) is None
+    problem = check.problem(b"{}", {"kind": "a.found"})
+    assert problem is not None
+    assert problem[0] == "kind"
