@@ -29,6 +29,7 @@ HOURLY, BY_CARRIER = ("origin", "window_start"), ("origin", "carrier", "window_s
 TYPES = {
     "origin": pa.string(), "carrier": pa.string(), "window_start": pa.timestamp("us", "UTC"), "flights": pa.int64(),
     "delayed": pa.int64(), "longest": pa.string(), "cancelled": pa.int32(),
+    **dict.fromkeys(("day", "here", "in_old", "in_new", "old", "new", "o", "n"), pa.int64()),
 }  # fmt: skip
 Row = dict[str, Any]
 
@@ -37,7 +38,7 @@ def a_view(version: int, key: tuple[str, ...] = HOURLY) -> View:
     return View("delays", version, ("flight.departed",), key, lambda departed: departed, partition_by="window_start")
 
 
-def row(day: date, origin: str | None, flights: int, delayed: int, **more: Any) -> Row:
+def row(day: date, origin: str | None, flights: int, delayed: int, /, **more: Any) -> Row:
     start = datetime(day.year, day.month, day.day, 5, tzinfo=UTC)
     return {"origin": origin, "window_start": start, "flights": flights, "delayed": delayed, **more}
 
@@ -89,6 +90,20 @@ def test_what_was_said_to_differ_may_and_anything_else_may_not(settings: Setting
     assert "delayed: 1 differ, on 1 partitions: as declared" in text
     assert "flights: 1 differ, on 1 partitions: NOT DECLARED" in text
     assert json.dumps(found.to_json(), default=str)
+
+
+@pytest.mark.parametrize("name", ["day", "here", "in_old", "in_new", "old", "new", "o", "n"])
+def test_a_column_may_have_any_name(settings: Settings, name: str) -> None:
+    write(settings, 1, [1], [row(FIRST, "JFK", 1, 0, **{name: None}), row(SECOND, "JFK", 1, 0, **{name: 1})])
+    write(settings, 2, [1], [row(FIRST, "JFK", 1, 0, **{name: 2}), row(SECOND, "JFK", 1, 0, **{name: 1})])
+    found = compare_versions(settings, a_view(1), a_view(2))
+    assert [(p.partition, dict(p.cells)) for p in found.partitions] == [(FIRST, {name: 1})]
+    assert compare_versions(settings, a_view(1), a_view(2), partition=SECOND).partitions == ()
+    key = (*HOURLY, name)
+    found = compare_versions(settings, a_view(1, key), a_view(2, key), partition=FIRST)
+    assert [(p.partition, p.only_old, p.only_new) for p in found.partitions] == [(FIRST, 1, 1)]
+    other = compare_versions(settings, a_view(1), a_view(2, key))
+    assert (other.summed, other.as_declared) == (True, True)
 
 
 def test_rows_that_only_one_of_them_has(settings: Settings) -> None:
