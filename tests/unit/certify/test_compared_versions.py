@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace as with_fields
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,20 @@ def row(day: date, origin: str | None, flights: int, delayed: int, /, **more: An
     return {"origin": origin, "window_start": start, "flights": flights, "delayed": delayed, **more}
 
 
-def write(settings: Settings, version: int, epochs: Sequence[int], rows: Sequence[Row]) -> None:
+def write(
+    settings: Settings, version: int, epochs: Sequence[int], rows: Sequence[Row], watermark_ms: Sequence[int] = ()
+) -> None:
     """The whole table, committed again at each of these epochs; only the last commit holds ``rows``."""
     uri = VersionRef(settings, "delays", version).speed_table
     names = list(dict.fromkeys(name for each in rows for name in each)) or ["origin", "window_start", "flights"]
     schema = pa.schema([*((name, TYPES[name]) for name in names), (PARTITION_DATE, pa.date32()), (CHANGED, pa.int64())])
     table = create(uri, schema, [PARTITION_DATE], CommitMetadata("w", "create", Cut()))
-    for epoch in epochs:
-        there = rows if epoch == epochs[-1] else rows[:1]
+    for number, epoch in enumerate(epochs):
+        there = rows if number == len(epochs) - 1 else rows[:1]
+        extra = {"watermark_ms": watermark_ms[number]} if watermark_ms else {}
         full = [each | {PARTITION_DATE: each["window_start"].date(), CHANGED: epoch} for each in there]
         files = stage_arrow(pa.Table.from_pylist(full, schema), uri, uuid4().hex, PARTITION_DATE)
-        replace(table, files, CommitMetadata("w", f"{epoch}", Cut({"flights": Position(epoch, {})})), None)
+        replace(table, files, CommitMetadata("w", f"{epoch}", Cut({"flights": Position(epoch, {})}), extra=extra), None)
 
 
 OLD = [row(FIRST, "JFK", 10, 2), row(FIRST, None, 3, 1), row(SECOND, "JFK", 7, 0)]
@@ -140,6 +144,21 @@ def test_both_are_read_as_they_were_at_the_newest_cut_of_both(settings: Settings
     write(settings, 4, [5], OLD)
     with pytest.raises(TryAgain) as refused:
         compare_versions(settings, a_view(1), a_view(4))
+    assert refused.value.code == "NO_COMMON_CUT"
+
+
+def test_versions_that_see_closed_events_only_are_compared_at_one_watermark(settings: Settings) -> None:
+    """A micro-batch without events moves the watermark, not the cut."""
+    old, new = (with_fields(a_view(version), closes=True) for version in (1, 2))
+    write(settings, 1, [1, 1], OLD, [5, 9])
+    write(settings, 2, [1], OLD[:1], [5])
+    found = compare_versions(settings, old, new)
+    assert (found.compared, found.as_declared) == (1, True)
+    write(settings, 2, [2], OLD, [9])
+    assert compare_versions(settings, a_view(1), a_view(2)).compared, "rows that don't wait for it are at one cut"
+    write(settings, 3, [1], OLD, [7])
+    with pytest.raises(TryAgain) as refused:
+        compare_versions(settings, old, with_fields(new, version=3))
     assert refused.value.code == "NO_COMMON_CUT"
 
 
