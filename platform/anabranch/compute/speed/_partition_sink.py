@@ -80,5 +80,7 @@ class PartitionSink(Sink):
         view = self.table.view
         if not view.closes:
             return []
-        watermarks = (self._watermark(at) for at in (self.cut, cut))
-        return passed_partitions(view, *watermarks)
+        before, after = (self._watermark(at) for at in (self.cut, cut))
+        if before == after:
+            return []
+        return passed_partitions(view, before, after, touched_partitions(view, self._landed_days()))
