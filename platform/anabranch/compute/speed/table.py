@@ -77,13 +77,19 @@ class SpeedTable:
         return CommitMetadata(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
 
     def loaded(self, cut: Cut, *, refreshed: bool) -> dict[str, Any]:
-        """For a commit's metadata: the epochs up to which a kappa view has read events from files. A replay reads all
-        of them; the live stream reads no more, and none at all when it has begun anew (``refreshed``)."""
+        """``loaded_epochs`` for a commit's metadata. A live stream that has begun anew (``refreshed``) has read no
+        event from files."""
+        epochs = {} if refreshed and not self._replay else self.loaded_epochs(cut)
+        return {LOADED: dict(epochs)} if epochs else {}
+
+    def loaded_epochs(self, cut: Cut) -> Mapping[str, int]:
+        """The epochs up to which a kappa view reads events from files: a replay all of them, the live stream those that
+        the table has."""
         if not self.view.kappa:
             return {}
         if self._replay:
-            return {LOADED: {topic: position.epoch for topic, position in cut.positions.items()}}
-        return {} if refreshed or not self._loaded else {LOADED: dict(self._loaded)}
+            return {topic: position.epoch for topic, position in cut.positions.items()}
+        return self._loaded
 
     def newest(self) -> Commit:
         """The latest commit. It also pins the table's version: the next commit follows it directly, or fails.

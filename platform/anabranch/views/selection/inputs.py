@@ -84,15 +84,16 @@ def events_at(
     late: bool,
     watermark: datetime | None = None,
     loaded: Mapping[str, int] = MappingProxyType({}),
+    landing: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with or without late ones.
 
     ``watermark``: for a view that declares ``closes``, the watermark of a stream that is still behind the cut's.
-    ``loaded``: see ``loaded_in``.
+    ``loaded``: see ``loaded_in``. ``landing``: the table of each topic, if they aren't the live ones.
     """
 
     def landed(topic: Topic) -> DataFrame:
-        table = delta_table(landing_table(view.settings, topic.name))
+        table = delta_table(landing.get(topic.name) or landing_table(view.settings, topic.name))
         rows = table_rows(spark, table, _date_filter(view.definition, partitions))
         known = loaded.get(topic.name, 0)
         return events_of(rows, view.definition, late=late, loaded=known).where(f"epoch <= {int(cut.epoch(topic.name))}")
@@ -248,9 +249,12 @@ def rows_at(
     partitions: Sequence[date] | None,
     *,
     late: bool,
+    loaded: Mapping[str, int] = MappingProxyType({}),
+    landing: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
     """Runs the function as a batch over ``events_at``. Returns the rows of ``partitions``, and rows of other partitions
     that those events affect."""
-    inputs = frames(events_at(spark, view, cut, partitions, late=late), view.definition, view.topics)
+    events = events_at(spark, view, cut, partitions, late=late, loaded=loaded, landing=landing)
+    inputs = frames(events, view.definition, view.topics)
     with call_sites():
         return rows_of(view.definition, inputs)
