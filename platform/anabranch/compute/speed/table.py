@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from anabranch.compute._table_columns import check_columns
 from anabranch.compute.speed._large_merge import merge_large
 from anabranch.compute.speed.checkpoint_handover import REPLAY, replaced_by_replay
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict
@@ -53,7 +54,8 @@ class SpeedTable:
         fence: WriterFence | None = None,
         replay: bool = False,
     ) -> None:
-        """Opens or creates the table. Raises Conflict DEFINITION_CHANGED when another definition wrote it.
+        """Opens or creates the table. Raises Conflict DEFINITION_CHANGED when another definition wrote it, or rows with
+        other columns.
 
         ``unverified``: accept a latest commit after which another writer may have changed rows, for callers that
         replace those rows. ``fence``: of the stream that writes; without it (FENCED) the stream must stop.
@@ -68,6 +70,7 @@ class SpeedTable:
         self.uri = uri
         self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
         self._check_fingerprint(self.newest())
+        check_columns(view, schema, self._table)
 
     def lost(self) -> Conflict | None:
         """The reason why the stream may not write any more; None while it may."""
