@@ -49,6 +49,7 @@ class PartitionSink(Sink):
         self._watermark = watermark
         self._landed_days = landed_days
         self._wanted = wanted
+        self._last_watermark: tuple[Cut, datetime | None] | None = None
 
     def _write(self, action: BatchAction, covered: BatchCut, frame: DataFrame, batch: Batch) -> None:
         view = self.table.view
@@ -86,7 +87,9 @@ class PartitionSink(Sink):
         view = self.table.view
         if not view.closes:
             return []
-        before, after = (self._watermark(at) for at in (self.cut, cut))
+        known, after = self._last_watermark, self._watermark(cut)
+        before = known[1] if known is not None and known[0] == self.cut else self._watermark(self.cut)
+        self._last_watermark = (cut, after)
         if before == after:
             return []
         return passed_partitions(view, before, after, touched_partitions(view, self._landed_days()))
