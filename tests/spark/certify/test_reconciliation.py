@@ -78,6 +78,25 @@ def test_a_wrong_row_refuses_its_day_in_words_and_the_others_pass(
     assert not newest_certificates(VersionRef(settings, "delays", 1))[DAYS[1]].equal
 
 
+def test_a_verdict_stands_before_its_report_and_without_it(
+    spark: SparkSession, settings: Settings, cut: Cut, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
+    wrong = [r | ({"flights": r["flights"] + 1} if r["partition_date"] == DAYS[1] else {}) for r in rows.to_pylist()]
+    departure_halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(wrong, rows.schema))
+    written = list[Verdict]()
+
+    def out_of_memory(*_: object, **__: object) -> None:
+        written.append(read_verdict(VersionRef(settings, "delays", 1), "run-1"))
+        raise MemoryError("no memory left")
+
+    monkeypatch.setattr("anabranch.certify.reconciliation.differences", out_of_memory)
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", build)
+
+    assert [each.equal for each in (*written, verdict)] == [(DAYS[0], DAYS[2])] * 2
+    assert "no memory left" in read_verdict(VersionRef(settings, "delays", 1), "run-1").report
+
+
 def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, object]) -> None:
     for file in build.files:
         if file.partition["partition_date"] == day:
