@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
+from anabranch.ingest.landing.table.epoch_commits import last_version
 from anabranch.ingest.landing.table.schema import VALID
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import commit_history
@@ -23,7 +24,7 @@ def watermark_at(table: DeltaTable, topic: Topic, epoch: int) -> datetime | None
     """
     if epoch == 0:
         return None
-    for committed in commit_history(table, newest=_last_version(table, topic.name, epoch)):
+    for committed in commit_history(table, newest=last_version(table, topic.name, epoch)):
         if committed.note.cut.epoch(topic.name) != epoch:
             break
         if (newest := committed.note.extra.get("watermark_us")) is not None:
@@ -32,26 +33,6 @@ def watermark_at(table: DeltaTable, topic: Topic, epoch: int) -> datetime | None
         found = rows.execute(_NEWEST, [epoch]).fetchall()
     newest = found[0][0]
     return None if newest is None else _before(int(newest), topic)
-
-
-def _last_version(table: DeltaTable, topic: str, epoch: int) -> int:
-    """The last version whose commit covers no epoch after ``epoch``: searched from where it is if each commit since was
-    an epoch, in steps that double, and then by halves. Older commits than the kept ones count as epoch 0."""
-
-    def epoch_at(version: int) -> int:
-        found = next(commit_history(table, newest=version), None)
-        return found.note.cut.epoch(topic) if found is not None else 0
-
-    after = table.version() + 1
-    low = after - 1 - max(0, epoch_at(after - 1) - epoch)
-    step = 1
-    while low >= 0 and epoch_at(low) > epoch:
-        after, low, step = low, low - step, 2 * step
-    low = max(low, -1)
-    while after - low > 1:
-        middle = (low + after) // 2
-        low, after = (low, middle) if epoch_at(middle) > epoch else (middle, after)
-    return low
 
 
 def _before(newest_us: int, topic: Topic) -> datetime:
