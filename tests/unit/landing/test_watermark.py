@@ -10,8 +10,7 @@ import pytest
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table import watermark
 from anabranch.ingest.landing.table.watermark import watermark_at
-from anabranch.lake.log import commit_log
-from anabranch.lake.log.archived_commits import commit_file
+from anabranch.lake.log.archived_commits import commit_file, read_commit
 from anabranch.lake.log.delta_tables import delta_table, folder_of
 from deltalake import DeltaTable
 from support.landed_sample import FLIGHTS
@@ -42,9 +41,13 @@ def refuse(*_: Any) -> Any:
 
 def test_no_epoch_needs_the_rows(landed: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = list[int]()
-    real = commit_log.read_commit
+
+    def counted(folder: Path, version: int) -> str:
+        reads.append(version)
+        return read_commit(folder, version)
+
     monkeypatch.setattr(watermark, "landed_rows", refuse)
-    monkeypatch.setattr(commit_log, "read_commit", lambda *at: (reads.append(at[1]), real(*at))[1])
+    monkeypatch.setattr("anabranch.lake.log.commit_log.read_commit", counted)
     for epoch in range(1, EPOCHS + 1):
         reads.clear()
         assert watermark_at(landed, FLIGHTS, epoch) == expected(epoch)

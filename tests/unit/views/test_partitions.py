@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 from anabranch.views import View
@@ -28,7 +29,7 @@ def test_a_partition_is_touched_exactly_by_the_days_that_it_needs(
     assert (partition in touched_partitions(view, [event])) == (event in needed_dates(view, [partition]))
 
 
-def passed(before: int | None, after: int | None, **view: timedelta) -> list[int]:
+def passed(before: int | None, after: int | None, **view: Any) -> list[int]:
     """The days of a month that are closed between noon of these two days."""
     noon = [None if day is None else datetime(2013, 3, day, 12, tzinfo=UTC) for day in (before, after)]
     month = [DAY + timedelta(n) for n in range(31)]
