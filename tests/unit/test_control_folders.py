@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
-from anabranch.certify.verdict import Verdict, read_verdict, write_verdict
+from anabranch.certify.verdict import Verdict, read_verdict, verdict_path, write_verdict
 from anabranch.change.estimates import Outcome, outcome_files, outcomes, record_outcome
 from anabranch.change.migrate.run_heartbeat import last_heartbeat, record_heartbeat
 from anabranch.change.migrate.step_progress import forget, observe, step_progress
@@ -23,7 +24,7 @@ from anabranch.compute.batch.manifest import (
     write_manifest,
 )
 from anabranch.core.clocks import Moment
-from anabranch.core.errors import BrokenState
+from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.ingest.landing import loaded_files
@@ -60,6 +61,21 @@ def test_a_build_is_published_no_more_once_it_has_expired(ref: VersionRef) -> No
     with pytest.raises(BrokenState) as missing:
         read_manifest(ref, "one")
     assert missing.value.code == "BUILD_MISSING"
+
+
+def test_a_file_of_a_run_that_is_there_is_not_called_missing(ref: VersionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_manifest(ref.settings, build(ref, "one"))
+    write_verdict(ref.settings, Verdict(ref.name, 1, "one", "flights@1", 1, (DAY,), {}, ()))
+    with monkeypatch.context() as patched:
+        patched.setattr(storage_of(path), "read", MagicMock(side_effect=PermissionError(13, "no right", str(path))))
+        for read in (read_manifest, read_verdict):
+            with pytest.raises(TryAgain) as later:
+                read(ref, "one")
+            assert later.value.code == "BUILD_UNREADABLE"
+    for read, file in ((read_manifest, path), (read_verdict, verdict_path(ref, "one"))):
+        storage_of(file).write(file, b"{")
+        with pytest.raises(BrokenState, match="is unreadable: "):
+            read(ref, "one")
 
 
 def test_an_expiry_that_was_killed_is_finished_by_the_next(ref: VersionRef, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from anabranch.contracts import Topic
 from anabranch.ingest.landing.table.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, TOMBSTONE, VALID
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
@@ -53,10 +52,8 @@ class Check:
         )
 
 
-def landing_checks(topic: Topic) -> list[Check]:
+def landing_checks() -> list[Check]:
     """Return the checks of landed rows, where ``partition_date`` is the event date."""
-    bound = int(topic.future_bound.total_seconds())
-    received = "greatest(append_time, coalesce(receivedtime, append_time))"
     first = "FROM {rows} WHERE released_from IS NULL"
     bits = f"bit_count(bit_or(shiftleft(1L, CAST(offset % {_BITS} AS INT))))"
     return [
@@ -82,12 +79,11 @@ def landing_checks(topic: Topic) -> list[Check]:
             screen=f"SELECT min({PARTITION_DATE}) AS {PARTITION_DATE}, 1L AS offending {first} "
             f"GROUP BY partition, offset DIV {_BITS} HAVING count(*) > {bits}",
         ),
+        # Not the topic's earliest year and future bound: they may have changed since the record was decided.
         Check(
-            "event_time_range",
-            f"The event time of a valid record is in {topic.earliest_year} or later, at most {topic.future_bound} "
-            "after its receipt, and on its event date.",
-            f"{IS_EVENT} AND NOT coalesce(event_time >= TIMESTAMP '{topic.earliest_year}-01-01' AND "
-            f"event_time <= {received} + INTERVAL {bound} SECONDS AND to_date(event_time) = {PARTITION_DATE}, false)",
+            "event_time_on_its_date",
+            "Every event has its event time, on its event date.",
+            f"{IS_EVENT} AND NOT coalesce(to_date(event_time) = {PARTITION_DATE}, false)",
         ),
         Check(
             "decisions_complete",
@@ -103,16 +99,14 @@ def landing_checks(topic: Topic) -> list[Check]:
 def half_checks(view: View, counts: Sequence[str]) -> list[Check]:
     """Return the checks of a half's rows. ``counts``: the columns that are counts."""
     keys = ", ".join(_quoted(name) for name in view.key)
-    none = " OR ".join(f"{_quoted(name)} IS NULL" for name in view.key)
     negative = " OR ".join(f"{_quoted(name)} < 0" for name in counts)
     checks = [
         Check(
             "key_unique",
-            f"No two rows have the same key ({', '.join(view.key)}).",
+            f"No two rows have the same key ({', '.join(view.key)}); a null is a value of its own.",
             query=f"SELECT {PARTITION_DATE}, count(*) AS offending FROM (SELECT {PARTITION_DATE} FROM {{rows}} "
             f"GROUP BY {PARTITION_DATE}, {keys} HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
         ),
-        Check("key_not_null", f"No column of the key ({', '.join(view.key)}) is null.", none),
     ]
     if counts:
         checks.append(Check("counts_not_negative", f"{', '.join(counts)}: no count is below 0.", negative))
@@ -123,7 +117,7 @@ def completeness_check() -> Check:
     """Return the check that every partition in ``{unchanged}`` has rows in the build."""
     return Check(
         "complete",
-        "Every partition that has rows in the speed half has rows in the batch half.",
+        "Every partition that has rows in the speed half has rows in the batch half, if both have the same events.",
         query=f"SELECT s.{PARTITION_DATE}, count(*) AS offending FROM {{unchanged}} s LEFT ANTI JOIN {{rows}} b "
         f"ON s.{PARTITION_DATE} = b.{PARTITION_DATE} GROUP BY s.{PARTITION_DATE}",
     )

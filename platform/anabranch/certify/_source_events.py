@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.certify.comparison_inputs import function_rows
+from anabranch.certify.comparison_inputs import comparable_rows, function_rows
 from anabranch.contracts.model.topics import Sources
 from anabranch.views import View
+from anabranch.views.model.canonical import canonical
 from anabranch.views.model.definition import ENVELOPE, PARTITION_DATE
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN: Final = 10
 _MAX_EVENTS: Final = 10_000
+_MAX_ROWS: Final = 10_000
 Row = Mapping[str, Any]
 
 
@@ -41,14 +43,16 @@ class EventRef:
 
 @dataclass(frozen=True, slots=True)
 class SourceEvents:
-    """The candidate source events of one row. ``rows``: the function's result over all candidates together."""
+    """The candidate source events of one row. ``rows``: the function's result over all candidates together, as far as
+    it has the keys that are looked for; with sorted pairs in place of maps."""
 
     shown: tuple[EventRef, ...]
     count: int
     rows: Sequence[Row] = field(hash=False)
 
     def gives(self, row: Row) -> bool:
-        return self.count > 0 and row in self.rows
+        """Whether the function's result contains the row; NaN equals NaN."""
+        return self.count > 0 and canonical(row) in map(canonical, self.rows)
 
 
 def find_source_events(view: View, topics: Sources, events: DataFrame, rows: Sequence[Row]) -> list[SourceEvents]:
@@ -64,18 +68,20 @@ def find_source_events(view: View, topics: Sources, events: DataFrame, rows: Seq
     sources: list[SourceEvents | None] = [None] * len(rows)
     if envelope:
         narrow = [condition & _same_envelope(row, envelope) for condition, row in zip(conditions, rows, strict=True)]
-        first = _matching_events(view, topics, events, narrow)
+        first = _matching_events(view, topics, events, narrow, rows)
         sources = [source if source.gives(row) else None for source, row in zip(first, rows, strict=True)]
     left = [n for n, source in enumerate(sources) if source is None]
-    for n, source in zip(left, _matching_events(view, topics, events, [conditions[n] for n in left]), strict=True):
+    found = _matching_events(view, topics, events, [conditions[n] for n in left], [rows[n] for n in left])
+    for n, source in zip(left, found, strict=True):
         sources[n] = source
     return [source for source in sources if source is not None]
 
 
 def _matching_events(
-    view: View, topics: Sources, events: DataFrame, conditions: Sequence[Column]
+    view: View, topics: Sources, events: DataFrame, conditions: Sequence[Column], wanted: Sequence[Row]
 ) -> list[SourceEvents]:
-    """Return the events that match each condition, and the function's rows over all of them together."""
+    """Return the events that match each condition, and the function's rows over all of them together that have the key
+    of a ``wanted`` row."""
     from pyspark.sql import functions as F
 
     if not conditions:
@@ -89,9 +95,24 @@ def _matching_events(
         (_ref(r, several), r["hits"])
         for r in matches.orderBy("event_time", "offset").limit(_MAX_EVENTS).toArrow().to_pylist()
     ]
-    result: list[Row] = function_rows(view, topics, candidates).drop(PARTITION_DATE).toArrow().to_pylist()
+    # The checkpoint is a barrier: without it Spark would push the filter by key through the author's function.
+    every = function_rows(view, topics, candidates).drop(PARTITION_DATE).localCheckpoint()
+    same_key = every.where(_has_key_of(every, view, wanted)).limit(_MAX_ROWS)
+    result: list[Row] = comparable_rows(same_key).toArrow().to_pylist()
     by_condition = [[ref for ref, hits in refs if hits[index]] for index in range(len(conditions))]
     return [SourceEvents(tuple(own[:EVENTS_SHOWN]), len(own), result) for own in by_condition]
+
+
+def _has_key_of(rows: DataFrame, view: View, wanted: Sequence[Row]) -> Column:
+    """Return the condition that a row has the key of a ``wanted`` one, by the columns that a literal can be of."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, StructType
+
+    plain = [f.name for f in rows.schema if f.name in view.key and not isinstance(f.dataType, ArrayType | StructType)]
+    keys = (
+        reduce(and_, (F.col(f"`{name}`").eqNullSafe(F.lit(row[name])) for name in plain), F.lit(True)) for row in wanted
+    )
+    return reduce(or_, keys, F.lit(False))
 
 
 def _ref(row: Row, several: Collection[str]) -> EventRef:

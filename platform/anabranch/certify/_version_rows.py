@@ -1,5 +1,7 @@
 """SQL that joins the rows of two versions of a view and finds where they differ."""
 
+# ruff: noqa: S608 - column names are quoted
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -14,36 +16,39 @@ from anabranch.views.model.definition import PARTITION_DATE
 
 EXAMPLES = 5
 """How many differing cells are listed per column."""
+# An author's column begins with a letter, so none has one of these names.
+_HERE, _IN_OLD, _IN_NEW = "_here", "_in_old", "_in_new"
 
 
 def join_versions(
     tables: Sequence[DeltaTable], key: Sequence[str], columns: Sequence[str], *, summed: bool, partition: date | None
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection with the table ``joined``: one row per day and ``key`` of either of the two ``tables`` (old,
-    new), with which of them has it, and both values of each of ``columns``, or their sums."""
+    """Return a connection with the table ``joined``: one row per ``partition_date`` (null for a kappa view) and ``key``
+    of either of the two ``tables`` (old, new), with which of them has it, and both values of each of ``columns``, or
+    their sums."""
     connection = duckdb.connect()
     connection.execute("SET timezone = 'UTC'")
     for name, table in zip(("old", "new"), tables, strict=True):
         schema = pa.schema(table.schema().to_arrow())
         day = PARTITION_DATE if PARTITION_DATE in schema.names else "NULL::date"
         values = (f"sum({_name(c)}) AS {_name(c)}" if summed else _name(c) for c in columns)
-        picked = ", ".join([f"{day} AS day", *map(_name, key), *values, "1 AS here"])
-        only = f" WHERE day = DATE '{partition}'" if partition else ""
+        picked = ", ".join([f"{day} AS {PARTITION_DATE}", *map(_name, key), *values, f"1 AS {_HERE}"])
+        only = f" WHERE {PARTITION_DATE} = DATE '{partition}'" if partition else ""
         grouped = " GROUP BY ALL" if summed else ""
         source = _source(connection, name, table, schema)
-        connection.execute(f"CREATE TABLE {name} AS SELECT {picked} FROM {source}{only}{grouped}")  # noqa: S608
-    at = ["day", *map(_name, key)]
+        connection.execute(f"CREATE TABLE {name} AS SELECT {picked} FROM {source}{only}{grouped}")
+    at = [PARTITION_DATE, *map(_name, key)]
     same = " AND ".join(f"o.{k} IS NOT DISTINCT FROM n.{k}" for k in at)
     keys = ", ".join(f"coalesce(o.{k}, n.{k}) AS {k}" for k in at)
     both = "".join(f", o.{_name(c)} AS {_old(c)}, n.{_name(c)} AS {_new(c)}" for c in columns)
-    present = "o.here IS NOT NULL AS in_old, n.here IS NOT NULL AS in_new"
-    connection.execute(f"CREATE TABLE joined AS SELECT {keys}, {present}{both} FROM old o FULL JOIN new n ON {same}")  # noqa: S608
+    present = f"o.{_HERE} IS NOT NULL AS {_IN_OLD}, n.{_HERE} IS NOT NULL AS {_IN_NEW}"
+    connection.execute(f"CREATE TABLE joined AS SELECT {keys}, {present}{both} FROM old o FULL JOIN new n ON {same}")
     return connection
 
 
 def count_partitions(rows: duckdb.DuckDBPyConnection) -> int:
     """Count the partitions of either version. A kappa view has one."""
-    return int(rows.execute("SELECT count(*) FROM (SELECT DISTINCT day FROM joined)").fetchall()[0][0])
+    return int(rows.execute(f"SELECT count(*) FROM (SELECT DISTINCT {PARTITION_DATE} FROM joined)").fetchall()[0][0])
 
 
 def differing_days(
@@ -53,8 +58,8 @@ def differing_days(
     differing values per column."""
     counts = "".join(f", count_if({_differs(column)})" for column in columns)
     days = rows.execute(
-        f"SELECT day, count(*), count_if(NOT in_new), count_if(NOT in_old){counts} "  # noqa: S608
-        "FROM joined GROUP BY day ORDER BY day"
+        f"SELECT {PARTITION_DATE}, count(*), count_if(NOT {_IN_NEW}), count_if(NOT {_IN_OLD}){counts} "
+        f"FROM joined GROUP BY {PARTITION_DATE} ORDER BY {PARTITION_DATE}"
     ).fetchall()
     counted = (
         (day, count, gone, new, {c: number for c, number in zip(columns, differing, strict=True) if number})
@@ -71,8 +76,8 @@ def differing_cells(
     found: list[tuple[date | None, Mapping[str, Any], str, Any, Any]] = []
     for column in columns:
         cells = rows.execute(
-            f"SELECT day, {_old(column)}, {_new(column)}, {keys} FROM joined WHERE {_differs(column)} "  # noqa: S608
-            f"ORDER BY day, {keys} LIMIT {EXAMPLES}"
+            f"SELECT {PARTITION_DATE}, {_old(column)}, {_new(column)}, {keys} FROM joined "
+            f"WHERE {_differs(column)} ORDER BY {PARTITION_DATE}, {keys} LIMIT {EXAMPLES}"
         ).fetchall()
         found += [(day, dict(zip(key, at, strict=True)), column, old, new) for day, old, new, *at in cells]
     return found
@@ -89,7 +94,7 @@ def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable,
 
 
 def _differs(column: str) -> str:
-    return f"(in_old AND in_new AND {_old(column)} IS DISTINCT FROM {_new(column)})"
+    return f"({_IN_OLD} AND {_IN_NEW} AND {_old(column)} IS DISTINCT FROM {_new(column)})"
 
 
 def _old(column: str) -> str:

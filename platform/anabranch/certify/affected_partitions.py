@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 from anabranch.ingest.landing.table.event_counts import EventCount
 from anabranch.lake.cut import Cut
@@ -20,15 +20,16 @@ def count_affected_events(
     return count_for(view, partitions, cut, other).by_partition
 
 
-def closed_between(view: ViewHandle, cut: Cut, other: Cut, watermark: datetime | None = None) -> set[date]:
-    """Partitions that the watermark passed between the two cuts. Always empty for views that don't close partitions.
+def closed_between(
+    view: ViewHandle, partitions: Sequence[date], cut: Cut, other: Cut, watermark: datetime | None = None
+) -> set[date]:
+    """Those of ``partitions`` that the watermark passed between the two cuts. Always empty for views that don't close
+    partitions.
 
     ``watermark``: the watermark at ``other``, if the stream there hasn't reached the cut's own watermark yet.
     """
     if not view.definition.closes or (cut == other and watermark is None):
         return set()
     times = (watermark_of(view, cut), watermark or watermark_of(view, other))
-    if times[0] == times[1]:
-        return set()
-    known = sorted(time for time in times if time is not None)
-    return set(passed_partitions(view.definition, known[0] if len(known) > 1 else None, known[-1]))
+    before, after = sorted(times, key=lambda time: (time is not None, time or datetime.min.replace(tzinfo=UTC)))
+    return set(passed_partitions(view.definition, before, after, partitions))

@@ -74,7 +74,7 @@ def compare(
     state = state or speed_state(view)
     days = [] if view.definition.kappa else list(partitions)
     counts = count_affected_events(view, days, state.cut, build.cut if build else state.cut)
-    changed = closed_between(view, build.cut, state.cut, state.watermark) if build else set()
+    changed = closed_between(view, days, build.cut, state.cut, state.watermark) if build else set()
     changed |= {day for day in days if counts[day].between}
     candidates = [day for day in days if build and day in build.partitions]
     reusable = [day for day in candidates if not counts[day].batch_only and day not in changed]

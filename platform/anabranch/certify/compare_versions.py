@@ -161,21 +161,28 @@ def compare_versions(
     )
 
 
+_At = tuple[tuple[tuple[str, int], ...], int]
+"""The epochs by topic of a commit, and its watermark (ms) if rows appear only when that has passed their events: a
+micro-batch without events, which moves the watermark alone, has the cut of the one before."""
+
+
 def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[DeltaTable]]:
     """Open both speed tables at the newest cut that both have committed."""
     uris = [VersionRef(settings, view.name, view.version).speed_table for view in (old, new)]
-    cuts: list[dict[tuple[tuple[str, int], ...], tuple[int, Cut]]] = []
+    cuts: list[dict[_At, tuple[int, Cut]]] = []
+    closed = old.closed_only and new.closed_only
     for view, uri in zip((old, new), uris, strict=True):
         table = open_table(uri)
         if table is None:
             raise BadInput("VIEW_UNKNOWN", f"{view.name} v{view.version} has no table", next_step="anabranch status")
-        known: dict[tuple[tuple[str, int], ...], tuple[int, Cut]] = {}
+        known: dict[_At, tuple[int, Cut]] = {}
         for commit in commit_history(table, _COMMITS):
             epochs = tuple(sorted((t, p.epoch) for t, p in commit.note.cut.positions.items()))
             if epochs:
-                known.setdefault(epochs, (commit.rows_at, commit.note.cut))
+                watermark = int(commit.note.extra.get("watermark_ms") or 0) if closed else 0
+                known.setdefault((epochs, watermark), (commit.rows_at, commit.note.cut))
         cuts.append(known)
-    common = [epochs for epochs in cuts[0] if epochs in cuts[1]]
+    common = [at for at in cuts[0] if at in cuts[1]]
     if not common:
         at = [next(iter(known.values()))[1] if known else Cut() for known in cuts]
         raise TryAgain(

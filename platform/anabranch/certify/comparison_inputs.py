@@ -99,6 +99,17 @@ def build_rows(spark: SparkSession, view: View, like: DataFrame, files: Sequence
     return _side(rows, view)
 
 
+def comparable_rows(rows: DataFrame) -> DataFrame:
+    """Return the rows with sorted pairs in place of each map: Spark compares and groups no maps."""
+    from pyspark.sql import functions as F
+
+    from anabranch.ingest.landing.table.schema_projection import comparable
+
+    return rows.select(
+        *(comparable(F.col(f"`{field.name}`"), field.dataType).alias(field.name) for field in rows.schema)
+    )
+
+
 def _side(rows: DataFrame, view: View) -> DataFrame:
     from pyspark.sql import functions as F
 

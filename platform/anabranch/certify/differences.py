@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.certify._source_events import EventRef, find_source_events
-from anabranch.certify.comparison_inputs import SpeedState, function_rows, speed_rows, speed_state
+from anabranch.certify.comparison_inputs import SpeedState, comparable_rows, function_rows, speed_rows, speed_state
 from anabranch.views import View
+from anabranch.views.model.canonical import canonical
 from anabranch.views.model.definition import PARTITION_DATE
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
@@ -69,7 +70,8 @@ def differences(
 
         expected = expected.where(F.col(PARTITION_DATE) == F.lit(partition))
     speed = speed_rows(spark, view.definition, state, days or None)
-    unexplained = pair(view.definition, _unequal_rows(speed, expected, view.definition, limit), limit)
+    unequal = _unequal_rows(comparable_rows(speed), comparable_rows(expected), view.definition, limit)
+    unexplained = pair(view.definition, unequal, limit)
     rows = [d.expected or d.speed or d.key for d in unexplained]
     sources = find_source_events(view.definition, view.topics, events, rows)
     return [
@@ -93,9 +95,9 @@ def _unequal_rows(speed: DataFrame, expected: DataFrame, view: View, limit: int)
 
 def pair(view: View, rows: Sequence[Row], limit: int) -> list[Difference]:
     """Pair the rows of both sides by key; returns at most ``limit`` keys."""
-    by_key: dict[tuple[Any, ...], list[Row]] = {}
+    by_key: dict[tuple[Hashable, ...], list[Row]] = {}
     for row in rows:
-        by_key.setdefault(tuple(row[name] for name in view.key), []).append(row)
+        by_key.setdefault(tuple(canonical(row[name]) for name in view.key), []).append(row)
     return [_difference(view, same_key) for same_key in list(by_key.values())[:limit]]
 
 
@@ -121,4 +123,4 @@ def _visible(row: Row) -> Row:
 
 
 def _differs(column: str, left: Row, right: Row) -> bool:
-    return column not in {"_speed", "_expected", PARTITION_DATE} and left[column] != right[column]
+    return column not in {"_speed", "_expected", PARTITION_DATE} and canonical(left[column]) != canonical(right[column])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,12 +20,13 @@ from anabranch.certify.rendering import render_differences
 from anabranch.certify.staged_build import StagedBuild
 from anabranch.certify.verdict import Verdict, write_verdict
 from anabranch.compute.batch.manifest import Build
-from anabranch.core.errors import Conflict
+from anabranch.core.errors import Conflict, root_cause
 from anabranch.views.model.handle import ViewHandle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 _EXPLAINED = 3
 """How many unequal partitions are explained row by row; each takes seconds."""
 
@@ -39,8 +41,9 @@ def reconcile(
     """Reconcile ``build``, and return its verdict. Without a build the live table is compared on its own: a kappa view
     as a whole, another view on ``days``.
 
-    Writes only the certificates table and the verdict file; a repeat replaces the verdict. An unequal partition raises
-    no error here: publishing holds it back, and publishes the others. Raises Conflict DEFINITION_CHANGED.
+    Writes only the certificates table and the verdict file; a repeat replaces the verdict. It is written before its
+    report, which may take long or fail. An unequal partition raises no error here: publishing holds it back, and
+    publishes the others. Raises Conflict DEFINITION_CHANGED.
     """
     if build is not None and build.fingerprint != view.definition.fingerprint:
         raise Conflict(
@@ -58,8 +61,10 @@ def reconcile(
         wrong = wrong_partitions(spark, view, staged, suspects) if staged else []
         checks = run_checks(spark, subjects_of(spark, comparison, staged))
         verdict = _Findings(certificates, checks, wrong, changes).verdict(comparison, run)
-        verdict = replace(verdict, report=_report(spark, comparison, certificates))
-    write_verdict(view.settings, verdict)
+        write_verdict(view.settings, verdict)
+        if report := _report(spark, comparison, certificates):
+            verdict = replace(verdict, report=report)
+            write_verdict(view.settings, verdict)
     return verdict
 
 
@@ -122,7 +127,12 @@ def _report(
     unequal = [certificate.partition for certificate in certificates if not certificate.equal]
     texts = []
     for day in unequal[:_EXPLAINED]:
-        differing = differences(spark, comparison.view, day, state=comparison.state)
+        try:
+            differing = differences(spark, comparison.view, day, state=comparison.state)
+        except Exception as error:  # the verdict stands without it
+            log.warning("%s: the differences of %s can't be shown", comparison.view, day, exc_info=True)
+            texts.append(f"the differences of {day or 'the view'} can't be shown: {root_cause(error)}")
+            continue
         texts.append(render_differences(comparison.view.definition, day, differing))
     if len(unequal) > _EXPLAINED:
         texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.late_changes import LateChanges
-from anabranch.compute.batch.manifest import manifest_path
+from anabranch.compute.batch.manifest import manifest_path, unreadable_now
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
-from anabranch.core.storage import storage_of
 from anabranch.lake.layout import VersionRef
 
 SUFFIX: Final = ".verdict.json"
@@ -63,14 +62,24 @@ def write_verdict(settings: Settings, verdict: Verdict) -> Path:
 
 
 def read_verdict(ref: VersionRef, run: str) -> Verdict:
-    """Read a run's verdict. Raises BrokenState VERDICT_MISSING if the run was not reconciled: publish nothing then."""
+    """Read a run's verdict. Raises BrokenState VERDICT_MISSING if the run was not reconciled, or its verdict is
+    damaged; TryAgain BUILD_UNREADABLE if that can't be read now. Publish nothing then."""
     path = verdict_path(ref, run)
     try:
-        return VERDICT.from_text(storage_of(path).read(path).decode(), path)
-    except (OSError, ValueError) as error:
-        raise BrokenState(
-            "VERDICT_MISSING",
-            f"{ref}: run {run} has no verdict: {error}",
-            state="nothing of it may be published",
-            next_step="run its rebuild step again: partitions that are already built are kept",
-        ) from error
+        found = VERDICT.read(path)
+    except OSError as error:
+        raise unreadable_now(path, error) from error
+    except ValueError as error:
+        raise _missing(f"{ref}: the verdict of run {run} is unreadable: {error}") from error
+    if found is None:
+        raise _missing(f"{ref}: run {run} has no verdict: no {path}")
+    return found
+
+
+def _missing(what: str) -> BrokenState:
+    return BrokenState(
+        "VERDICT_MISSING",
+        what,
+        state="nothing of it may be published",
+        next_step="run its rebuild step again: partitions that are already built are kept",
+    )

@@ -115,9 +115,6 @@ def _closed_since(view: ViewHandle, known: Mapping[date, Published], newest: Cut
     now = watermark_of(view, newest)
     closed: set[date] = set()
     for cut in {str(published.cut): published.cut for published in known.values()}.values():
-        then = watermark_of(view, cut)
-        if then == now:
-            continue
-        passed = set(passed_partitions(view.definition, then, now))
-        closed |= {day for day, published in known.items() if published.cut == cut and day in passed}
+        days = [day for day, published in known.items() if published.cut == cut]
+        closed.update(passed_partitions(view.definition, watermark_of(view, cut), now, days))
     return closed

@@ -103,8 +103,9 @@ def open_table(uri: str) -> DeltaTable | None:
     return found
 
 
-def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterator[Commit]:
-    """Our commits, newest first, from at most the ``limit`` newest of all commits, down to the oldest kept one.
+def commit_history(table: DeltaTable | str, limit: int | None = None, newest: int | None = None) -> Iterator[Commit]:
+    """Our commits, newest first, from at most the ``limit`` newest of all commits up to version ``newest`` (None: all),
+    down to the oldest kept one.
 
     A commit that only moves rows carries the metadata of the commit before it. It isn't listed together with that one,
     but replaces it if that one is no longer kept.
@@ -114,7 +115,7 @@ def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterato
         return
     moved: Commit | None = None
     left = limit
-    for committed, is_move in islice(_commits(found), limit):
+    for committed, is_move in islice(_commits(found, newest), limit):
         left = None if left is None else left - 1
         if committed is None:
             continue
@@ -127,11 +128,11 @@ def commit_history(table: DeltaTable | str, limit: int | None = None) -> Iterato
         yield moved
 
 
-def _commits(table: DeltaTable) -> Iterator[tuple[Commit | None, bool]]:
+def _commits(table: DeltaTable, newest: int | None = None) -> Iterator[tuple[Commit | None, bool]]:
     """Each commit, or None if it has no metadata of ours, and whether it only moves rows: then it gets the time of the
     commit whose metadata it carries. Raises BrokenState TABLE_UNREADABLE."""
     try:
-        for version, info in iter_commit_info(table):
+        for version, info in iter_commit_info(table, newest):
             note = CommitMetadata.from_text(info.get("userMetadata"), table.table_uri)
             time = int(info.get("timestamp", 0))
             if note is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.contracts.model.topics import Sources
 from anabranch.views import _catalyst
 from anabranch.views._aggregate_rules import order_dependence
 from anabranch.views._catalyst import ExpressionRef, items, kind_of, line_of
@@ -27,6 +28,7 @@ _UNORDERED_NODES = {
     "Offset": "offset",
     "Tail": "tail",
 }
+_STATEFUL = ("Aggregate", "Deduplicate", "Join", "TransformWithState", "FlatMapGroups")
 _PURE = "compute rows from the events only; as a time use event_time"
 
 
@@ -132,6 +134,22 @@ def check_watermark(view: View, stream: Any) -> None:
                 "(grouping by window.start loses the watermark), or remove partition_by: then it is a kappa view",
                 operator=kind,
             )
+
+
+def check_before_1970(view: View, topics: Sources, stream: Any) -> None:
+    """VIEW_WATERMARK: no event that landing calls on time can be older than Spark's first watermark, which is 1970: a
+    stateful operator drops what is (a kappa view has no watermark)."""
+    early = [topic for topic in topics.each if topic.earliest_year < 1970]
+    stateful = [kind for kind in _names(stream) if kind.startswith(_STATEFUL)]
+    if early and stateful and not view.kappa:
+        raise definition_error(
+            "VIEW_WATERMARK",
+            view,
+            f"{stateful[0].lower()} in Spark's state drops events from before 1970, which topic {early[0].name} has "
+            f"(earliest_year={early[0].earliest_year})",
+            next_step="declare it with refresh='partitions', or set earliest_year=1970 for the topic",
+            operator=stateful[0],
+        )
 
 
 def check_closed(view: View, stream: Any) -> None:

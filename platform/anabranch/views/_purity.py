@@ -48,6 +48,15 @@ def check_python(view: Definition, source: Source) -> None:
     Python."""
     if source.sql is not None:
         return
+    for star in source.star_imports:
+        raise definition_error(
+            "VIEW_UNSEEN",
+            view,
+            f"'{ast.unparse(star)}' hides what the names of this file are",
+            line=star.lineno,
+            next_step="import what the view needs by name",
+            module=star.module,
+        )
     for name, (path, line) in source.imported.items():
         _check_import(view, name, path, line)
     stored = {

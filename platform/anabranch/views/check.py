@@ -62,6 +62,7 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     stream = _catalyst.analysed(apply(view, _streams(spark, view, topics), source))
     _plan_rules.check_closed(view, stream)
     _plan_rules.check_watermark(view, stream)
+    _plan_rules.check_before_1970(view, topics, stream)
     _check_streamable(spark, view, plan, stream)
 
 

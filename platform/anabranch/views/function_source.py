@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @dataclass(frozen=True)
 class Source:
     """``used``: the module's statements that bind a name which the function needs, directly or indirectly.
+    ``star_imports``: those of the module; which names they bind isn't in the source.
 
     Of a view in SQL: its query, the line in which that begins (0: unknown), and the names of its tables.
     """
@@ -33,6 +34,7 @@ class Source:
     sql: str | None = None
     first_line: int = 0
     tables: tuple[str, ...] = ()
+    star_imports: tuple[ast.ImportFrom, ...] = ()
 
     def line_in_file(self, line: int | None) -> int | None:
         """The line in the file of a line of the query."""
@@ -101,7 +103,8 @@ def _read(function: Callable[..., Any]) -> Source:
     module = ast.parse(text)
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
-            return Source(code.co_filename, node, _used(node, module, _enclosing(module, node)))
+            used, stars = _used(node, module, _enclosing(module, node)), tuple(_star_imports(module))
+            return Source(code.co_filename, node, used, star_imports=stars)
     raise BadDefinition(
         "VIEW_SOURCE",
         f"{code.co_filename}:{code.co_firstlineno}: the source of {function.__name__} can't be read",
@@ -162,6 +165,12 @@ def _binds(statement: ast.stmt) -> set[str]:
             return inner | {n for child in ast.walk(statement) if isinstance(child, Function) for n in (child.name,)}
         case _:
             return {name for child in ast.walk(statement) for name in _stored(child)}
+
+
+def _star_imports(module: ast.Module) -> Iterator[ast.ImportFrom]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+            yield node
 
 
 def _stored(node: ast.AST) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -130,6 +130,50 @@ def test_nulls_that_change_places_are_another_row(spark: SparkSession) -> None:
     sums = checksums(frames)
 
     assert sums["left", DAYS[0]] != sums["right", DAYS[0]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        ("struct<a string, b string>", ("x", None), (None, "x")),
+        ("struct<a string, b string>", (None, None), None),
+        ("array<string>", ["x", None], [None, "x"]),
+        ("array<string>", ["x"], ["x", None]),
+        ("array<array<boolean>>", [[True], [False]], [[True, False]]),
+        ("array<struct<a int, b int>>", [(1, None)], [(None, 1)]),
+        ("map<string, string>", {"a": None, "b": "x"}, {"a": "x", "b": None}),
+        ("map<string, struct<a int, b int>>", {"a": (1, None)}, {"a": (None, 1)}),
+        ("map<string, map<string, int>>", {"a": {}}, {"a": None}),
+    ],
+)
+def test_values_inside_of_a_column_that_change_places_are_another_row(
+    spark: SparkSession, kind: str, left: Any, right: Any
+) -> None:
+    from anabranch.certify.row_hashes import checksums
+
+    frames = {
+        name: spark.createDataFrame([(value, DAYS[0])], f"c {kind}, partition_date date")
+        for name, value in {"left": left, "again": left, "right": right}.items()
+    }
+    sums = checksums(frames)
+    assert sums["left", DAYS[0]] == sums["again", DAYS[0]] != sums["right", DAYS[0]]
+
+
+def test_the_order_of_a_map_s_keys_is_no_difference(spark: SparkSession) -> None:
+    from anabranch.certify.row_hashes import checksums
+
+    pairs = ("'a', map('x', 1, 'y', 2), 'b', NULL", "'b', NULL, 'a', map('y', 2, 'x', 1)")
+    rows = (spark.sql(f"SELECT array(map({each})) AS c, DATE '2013-01-01' AS partition_date") for each in pairs)
+    sums = checksums(dict(zip(("left", "right"), rows, strict=True)))
+    assert sums["left", DAYS[0]] == sums["right", DAYS[0]]
+
+
+def test_a_row_of_plain_columns_has_the_hash_that_it_always_had(spark: SparkSession) -> None:
+    from anabranch.certify.row_hashes import row_hash
+
+    row = spark.sql("SELECT 'x' AS b, 1 AS a, CAST(NULL AS DOUBLE) AS c")
+    always = row.selectExpr("xxhash64(a, a IS NULL, b, b IS NULL, c, c IS NULL)")
+    assert row.select(row_hash(row.schema)).first() == always.first()
 
 
 def test_a_kappa_view_is_certified_as_a_whole_with_its_late_events(

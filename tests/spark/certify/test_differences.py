@@ -9,6 +9,7 @@ import pytest
 from anabranch.certify.certify_partitions import compare
 from anabranch.certify.differences import Cell, Difference, differences
 from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
+from anabranch.certify.reconciliation import reconcile
 from anabranch.certify.rendering import render_differences
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
@@ -133,6 +134,37 @@ def test_a_kappa_view_s_difference_has_its_late_events_too(spark: SparkSession, 
     (found,) = differences(spark, ViewHandle(settings, NEWEST, TOPIC), None)
 
     assert (found.cells, found.event_count, found.verified) == ((Cell("flights", 1, 7),), 7, True)
+
+
+def _odd(departed: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return departed.select(
+        "event_time", "log_partition", "log_offset", F.expr("double('NaN')").alias("ratio"),
+        F.create_map(F.lit("b"), "dep_delay", F.lit("a"), F.lit(1)).alias("labels"),
+        F.array(F.struct(F.create_map(F.lit("x"), "origin").alias("m"))).alias("nested"),
+    )  # fmt: skip
+
+
+ODD = View("odd", 1, ROWS.events, ROWS.key, _odd, "event_time", fingerprint="odd-1")
+
+
+def test_maps_and_nan_are_compared_by_what_they_hold(spark: SparkSession, settings: Settings) -> None:
+    odd = ViewHandle(settings, ODD, TOPIC)
+    cut = departure_halves.land(settings, EPOCHS)
+    departure_halves.stream(spark, settings, ODD, cut)
+    rows = departure_halves.speed_rows_of(settings, ODD)
+    turned = [row | {"labels": row["labels"][::-1]} for row in rows.to_pylist()]
+    departure_halves.spoil(settings, ODD, cut, pa.Table.from_pylist(turned, rows.schema))
+    assert reconcile(spark, odd, "right", None, DAYS[:1]).equal == (DAYS[0],)
+
+    wrong = [row | ({"labels": [("a", 1), ("b", 9)]} if row["log_offset"] == 1 else {}) for row in turned]
+    departure_halves.spoil(settings, ODD, cut, pa.Table.from_pylist(wrong, rows.schema))
+    verdict = reconcile(spark, odd, "wrong", None, DAYS[:1])
+    assert "both_paths_equal on speed half failed for 1" in verdict.refused[DAYS[0]]
+    (found,) = differences(spark, odd, DAYS[0])
+    assert [cell.column for cell in found.cells] == ["labels"], "NaN is NaN"
+    assert (_offsets(found), found.verified) == ([1], True)
 
 
 def test_late_changes_say_what_late_events_did_to_each_day(spark: SparkSession, settings: Settings, cut: Cut) -> None:

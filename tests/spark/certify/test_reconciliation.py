@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from anabranch.certify._checks import Check, landing_checks
+from anabranch.certify._checks import Check, half_checks, landing_checks
 from anabranch.certify._run_checks import CheckResult, Subject, run_checks
 from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.data_docs import write_documents
@@ -78,6 +79,25 @@ def test_a_wrong_row_refuses_its_day_in_words_and_the_others_pass(
     assert not newest_certificates(VersionRef(settings, "delays", 1))[DAYS[1]].equal
 
 
+def test_a_verdict_stands_before_its_report_and_without_it(
+    spark: SparkSession, settings: Settings, cut: Cut, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = departure_halves.speed_rows_of(settings, DELAYS)
+    wrong = [r | ({"flights": r["flights"] + 1} if r["partition_date"] == DAYS[1] else {}) for r in rows.to_pylist()]
+    departure_halves.spoil(settings, DELAYS, cut, pa.Table.from_pylist(wrong, rows.schema))
+    written = list[Verdict]()
+
+    def out_of_memory(*_: object, **__: object) -> None:
+        written.append(read_verdict(VersionRef(settings, "delays", 1), "run-1"))
+        raise MemoryError("no memory left")
+
+    monkeypatch.setattr("anabranch.certify.reconciliation.differences", out_of_memory)
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, TOPIC), "run-1", build)
+
+    assert [each.equal for each in (*written, verdict)] == [(DAYS[0], DAYS[2])] * 2
+    assert "no memory left" in read_verdict(VersionRef(settings, "delays", 1), "run-1").report
+
+
 def _rewrite(settings: Settings, build: Build, day: str, change: dict[str, object]) -> None:
     for file in build.files:
         if file.partition["partition_date"] == day:
@@ -99,14 +119,12 @@ def test_a_build_that_was_spoilt_is_refused_for_what_was_done_to_each_day(
     assert set(verdict.refused) == set(DAYS)
     assert "the build isn't the result of the view's function" in verdict.refused[DAYS[0]]
     assert "counts_not_negative on batch half failed for 1" in verdict.refused[DAYS[1]]
-    assert "key_not_null on batch half failed for 1" in verdict.refused[DAYS[2]]
+    assert "the halves differ" in verdict.refused[DAYS[2]]
 
 
 def test_a_day_that_the_build_lacks_and_a_key_that_is_there_twice_are_refused(
     spark: SparkSession, settings: Settings, cut: Cut, build: Build
 ) -> None:
-    from dataclasses import replace
-
     rows = departure_halves.speed_rows_of(settings, DELAYS)
     twice = pa.Table.from_pylist([r for r in rows.to_pylist() if r["partition_date"] == DAYS[1]], rows.schema)
     departure_halves.spoil(settings, DELAYS, cut, pa.concat_tables([rows, twice]))
@@ -146,6 +164,34 @@ def test_a_kappa_view_is_judged_as_a_whole(spark: SparkSession, settings: Settin
     assert (verdict.whole, verdict.equal, dict(verdict.refused)) == ("equal", (), {})
 
 
+def test_landing_is_not_judged_by_bounds_that_its_topic_got_later(
+    spark: SparkSession, settings: Settings, build: Build
+) -> None:
+    narrow = replace(TOPIC, earliest_year=2020, future_bound=timedelta(0))
+
+    verdict = reconcile(spark, ViewHandle(settings, DELAYS, narrow), "run-1", build)
+
+    assert dict(verdict.refused) == {}
+
+
+def test_an_event_lies_on_its_date(spark: SparkSession) -> None:
+    (on_date,) = (check for check in landing_checks() if check.name == "event_time_on_its_date")
+    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+    rows = [(DAYS[0], "valid", noon), (DAYS[1], "valid", noon), (DAYS[1], "duplicate", noon), (DAYS[2], "loaded", None)]
+    frame = spark.createDataFrame(rows, "partition_date date, decision string, event_time timestamp")
+    (found,) = run_checks(spark, [Subject("landing", frame, [on_date])])
+    assert found.offending == {DAYS[1]: 1, DAYS[2]: 1}
+
+
+def test_null_is_a_key_of_its_own(spark: SparkSession) -> None:
+    rows = [(DAYS[0], None, "x"), (DAYS[0], "JFK", "x"), (DAYS[1], None, "x"), (DAYS[1], None, "y")]
+    frame = spark.createDataFrame(rows, "partition_date date, origin string, more string")
+    checks = half_checks(replace(DELAYS, key=("origin",), partition_by=None), [])
+    assert {check.check: check.offending for check in run_checks(spark, [Subject("speed half", frame, checks)])} == {
+        "key_unique": {DAYS[1]: 1}
+    }
+
+
 def test_a_check_that_breaks_counts_as_failed_and_the_others_are_asked(spark: SparkSession) -> None:
     broken = Check("broken", "It reads a column that isn't there.", query="SELECT x FROM {rows}")
     rows = spark.createDataFrame([(DAYS[0], 1), (DAYS[1], 2), (DAYS[1], 2)], "partition_date date, k int")
@@ -162,7 +208,7 @@ def test_a_check_that_breaks_counts_as_failed_and_the_others_are_asked(spark: Sp
 
 def test_the_screen_of_offsets_finds_each_that_is_there_twice_and_no_other(spark: SparkSession) -> None:
     """The days are those of the exact query: 126 offsets share three groups of the screen."""
-    unique = next(check for check in landing_checks(TOPIC) if check.name == "offsets_unique")
+    unique = next(check for check in landing_checks() if check.name == "offsets_unique")
     every = [(DAYS[offset % 2], partition, offset, None) for partition in (0, 1) for offset in range(130)]
     again = [(DAYS[2], 1, 63, None), (DAYS[2], 0, 5, "released"), (DAYS[0], 0, 129, None)]
     columns = "partition_date date, partition int, offset long, released_from string"

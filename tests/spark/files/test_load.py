@@ -34,6 +34,7 @@ from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import VersionRef
 from anabranch.views import View, view
+from anabranch.views.model.definition import Refresh
 from anabranch.views.model.handle import ViewHandle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -89,10 +90,10 @@ def landed(settings: Settings, columns: str = 'decision, "partition", "offset", 
         return rows.execute(f"SELECT {columns} FROM rows ORDER BY epoch, 2, 3").fetchall()  # noqa: S608
 
 
-def takings_view(*, kappa: bool = False) -> View:
+def takings_view(*, kappa: bool = False, refresh: Refresh = "state") -> View:
     if kappa:
 
-        @view(name="totals", version=1, events="payment.made", key=["kind"])
+        @view(name="totals", version=1, events="payment.made", key=["kind"], refresh=refresh)
         def totals(paid: DataFrame) -> DataFrame:
             return paid.groupBy(F.lit("all").alias("kind")).agg(F.sum("cents").alias("cents"))
 
@@ -293,11 +294,14 @@ def test_a_row_of_a_file_is_released_as_a_loaded_event(spark: SparkSession, sett
     assert read_state(open_landing(settings, TOPIC), TOPIC).watermark_us is None
 
 
-def test_a_kappa_view_takes_them_by_a_replay(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("refresh", ["state", "partitions"])
+def test_a_kappa_view_takes_them_by_a_replay(
+    spark: SparkSession, settings: Settings, tmp_path: Path, refresh: Refresh
+) -> None:
     from anabranch.change.replay.request import ReplayRequest
     from anabranch.change.replay.runner import replay
 
-    totals = takings_view(kappa=True)
+    totals = takings_view(kappa=True, refresh=refresh)
     land(spark, settings, payment(1, NEW, 100))
     load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(2, OLD, 20))])
     query = catch_up(spark, ViewHandle(settings, totals, TOPIC))

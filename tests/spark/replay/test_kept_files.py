@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from anabranch.change.replay import _keep_live_epochs
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest
 from anabranch.change.replay.runner import replay
@@ -16,6 +18,7 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import append, upsert
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
@@ -109,3 +112,12 @@ def test_names_of_files_do_not_grow_with_each_replay(spark: SparkSession, settin
         longest.append(max(map(len, newest(uri).file_uris())))
     assert files_of(uri) == before
     assert longest[0] == longest[1]
+
+
+def test_maps_are_compared_whatever_the_order_of_their_keys(spark: SparkSession) -> None:
+    pairs = ("'a', id, 'b', 0L", "'b', 0L, 'a', 0L")
+    rows = [spark.range(2).selectExpr("id", f"map({each}) AS labels", f"1L AS {CHANGED}") for each in pairs]
+    both = _keep_live_epochs._join(replace(DELAYS, key=("id",), partition_by=None), *rows)
+    cut = Cut({"flights": Position(1, {})})
+    found = _keep_live_epochs._compare(both, cut, cut, kappa=True)
+    assert found == {None: _keep_live_epochs._Partition(2, 1, 1)}

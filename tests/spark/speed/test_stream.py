@@ -330,3 +330,16 @@ def test_a_partition_that_loses_its_last_row_is_known_to_be_empty(spark: SparkSe
     found = snapshot(uri)
     assert found is not None
     assert (found.files, found.changed) == ({}, {day: Cut({"flights": Position(2, {})})})
+
+
+def test_spark_s_state_drops_what_is_older_than_1970(spark: SparkSession, settings: Settings) -> None:
+    """Why ``check`` refuses such views; by partitions they are right."""
+    old, topic = datetime(1960, 5, 1, 7, 20, tzinfo=UTC), replace(FLIGHTS, earliest_year=1950)
+    Landing(settings).land([replace(departed("01 05:10"), time=old)])
+    with pytest.raises(BrokenState) as error:
+        catch_up(spark, ViewHandle(settings, DELAYS, topic))
+    assert error.value.code == "ROWS_DROPPED"
+    catch_up(spark, ViewHandle(settings, replace(DELAYS, version=2, refresh="partitions"), topic))
+    found = open_table(VersionRef(settings, DELAYS.name, 2).speed_table)
+    assert found is not None
+    assert [row["window_start"].year for row in found.to_pyarrow_table().to_pylist()] == [1960]

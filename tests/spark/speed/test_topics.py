@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anabranch
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.differences import differences
+from anabranch.certify.staged_build import StagedBuild
+from anabranch.change.dirty_partitions import dirty_partitions
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
-from anabranch.compute.speed.view_stream import catch_up
+from anabranch.compute.speed.view_stream import StreamLocation, catch_up, start
 from anabranch.contracts.model.topics import Topics
 from anabranch.core.errors import TryAgain
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import commit_history, latest_commit, open_table
 from anabranch.lake.layout import VersionRef
 from anabranch.views import View, view
@@ -44,6 +48,16 @@ def windy(departed: DataFrame, weather: DataFrame) -> DataFrame:
     )
     pairs = departed.alias("d").join(weather.alias("w"), together)
     return pairs.select(F.col("d.event_time").alias("at"), F.col("d.log_offset").alias("offset"), "w.wind_speed")
+
+
+@view(
+    name="waited", version=1, events=["flight.departed", "weather.observed"], key=["at", "offset"], partition_by="at",
+    refresh="partitions", closes=True,
+)  # fmt: skip
+def waited(departed: DataFrame, weather: DataFrame) -> DataFrame:
+    """A row appears when the time of the departure has passed in both topics."""
+    closed = departed.where("event_time < watermark")
+    return closed.select(F.col("event_time").alias("at"), F.col("log_offset").alias("offset"))
 
 
 def flown(at: str, tailnum: str = "N1") -> Event:
@@ -220,3 +234,32 @@ def test_a_wrong_row_is_named_with_the_events_of_both_topics(house: Callable[[Vi
     (found,) = differences(here.spark, ViewHandle(here.settings, IN_WEATHER, here.topics), DAYS[0])
     assert [(cell.column, cell.speed, cell.expected) for cell in found.cells] == [("temp", 1.0, 40.0)]
     assert {event.topic for event in found.events} == {"flights", "weather"}
+
+
+def test_the_first_watermark_of_all_topics_closes_every_day_before_it(
+    house: Callable[[View], House], settings: Settings
+) -> None:
+    here = house(waited)
+    here.land(("flights", [flown("01 10:10"), flown("02 10:10"), flown("03 10:10")]))
+    here.land(("weather", [replace(observed("01 00:00"), broken=True)]))
+    assert here.run() == []
+    handle = ViewHandle(settings, waited, here.topics)
+    publish(handle, rebuild(here.spark, handle, DAYS, "early"), DAYS)
+    build = StagedBuild.of(settings, rebuild(here.spark, handle, DAYS, "early"))
+    here.land(("weather", [observed("03 12:00")]))
+    assert [row["at"].day for row in here.run()] == [1, 2]
+    assert all(each.equal for each in certify(here.spark, handle, DAYS, build)), "no day of the build is reused"
+    assert [dirty.partition for dirty in dirty_partitions(handle)] == DAYS
+
+
+def test_a_stream_over_a_mirror_computes_from_the_mirror(house: Callable[[View], House], tmp_path: Path) -> None:
+    here = house(IN_WEATHER)
+    here.land(("weather", [observed("01 10:00")]), ("flights", [flown("01 10:10")]))
+    other = House(here.spark, load_settings(home=tmp_path / "other"), IN_WEATHER)
+    other.land(("weather", [observed("01 10:00")]), ("flights", [flown("01 10:20"), flown("01 10:30")]))
+    landing = {name: other.landings[name].uri for name in ("flights", "weather")}
+    location = StreamLocation(landing, here.uri, tmp_path / "checkpoint", replay=True)
+    start(
+        here.spark, ViewHandle(here.settings, IN_WEATHER, here.topics), available_now=True, location=location
+    ).awaitTermination()
+    assert [row["departed_at"].minute for row in here.rows()] == [20, 30]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.views import Registry, load_views
 from anabranch.views.check import check
 from anabranch.views.definition_registry import is_registered, record_path
-from support.landed_sample import DECLARED, sample_views
+from support.landed_sample import DECLARED, FLIGHTS, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -330,6 +332,31 @@ def test_a_processor_is_allowed_in_spark_s_state_and_by_partitions(spark: SparkS
         (tmp_path / str(n)).mkdir()
         (view,) = load(tmp_path / str(n), declaration, "return seen_by(departed)", top=PROCESSOR)
         check(view, spark, DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "body", "refused"),
+    [
+        (*hourly("F.count('dest')"), True),
+        (CLOSED, "return seen_by(departed)", True),
+        (f"{HOURLY}, refresh='partitions'", hourly("F.count('dest')")[1], False),
+        (ROWWISE, "return departed", False),
+        (KAPPA, "return departed.groupBy('tailnum').count()", False),
+    ],
+)
+def test_state_of_events_from_before_1970_is_refused(
+    spark: SparkSession, tmp_path: Path, declaration: str, body: str, refused: bool
+) -> None:
+    """Spark's first watermark is 1970-01-01: what is older would be dropped."""
+    (view,) = load(tmp_path, declaration, body, top=PROCESSOR)
+    check(view, spark, Declarations({**DECLARED.topics, FLIGHTS.name: replace(FLIGHTS, earliest_year=1970)}))
+    older = Declarations({**DECLARED.topics, FLIGHTS.name: replace(FLIGHTS, earliest_year=1969)})
+    if not refused:
+        check(view, spark, older)
+        return
+    with pytest.raises(BadDefinition, match="drops events from before 1970, which topic flights has") as caught:
+        check(view, spark, older)
+    assert caught.value.code == "VIEW_WATERMARK"
 
 
 def test_a_message_says_what_to_write(spark: SparkSession, tmp_path: Path) -> None:

@@ -64,6 +64,15 @@ def test_a_repeat_of_a_run_adds_nothing_and_a_later_run_holds(settings: Settings
     assert len([n for n in commit_history(certificates_table(settings)) if n.note.batch != "created"]) == 2
 
 
+def test_another_try_of_a_run_says_what_it_has_found(settings: Settings) -> None:
+    """At one version of the speed table: the function's result differed, or a data file was restored."""
+    red = replace(CERTIFICATE, expected=Checksum())
+    for number, said in enumerate([red, CERTIFICATE, CERTIFICATE, red]):
+        record(settings, [replace(said, created=CERTIFICATE.created + timedelta(seconds=number))])
+        assert newest_certificates(VersionRef(settings, "delays", 1))[DAY].equal == said.equal, number
+    assert [each.equal for each in all_certificates(VersionRef(settings, "delays", 1), DAY)] == [False, True, False]
+
+
 @pytest.mark.parametrize("hours", [24, -24])
 def test_the_one_that_came_in_last_holds_whatever_the_clock_said(settings: Settings, hours: int) -> None:
     """A machine's clock was a day ahead (or behind) while the first one (or the second) was made."""

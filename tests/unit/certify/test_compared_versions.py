@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace as with_fields
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ HOURLY, BY_CARRIER = ("origin", "window_start"), ("origin", "carrier", "window_s
 TYPES = {
     "origin": pa.string(), "carrier": pa.string(), "window_start": pa.timestamp("us", "UTC"), "flights": pa.int64(),
     "delayed": pa.int64(), "longest": pa.string(), "cancelled": pa.int32(),
+    **dict.fromkeys(("day", "here", "in_old", "in_new", "old", "new", "o", "n"), pa.int64()),
 }  # fmt: skip
 Row = dict[str, Any]
 
@@ -37,22 +39,25 @@ def a_view(version: int, key: tuple[str, ...] = HOURLY) -> View:
     return View("delays", version, ("flight.departed",), key, lambda departed: departed, partition_by="window_start")
 
 
-def row(day: date, origin: str | None, flights: int, delayed: int, **more: Any) -> Row:
+def row(day: date, origin: str | None, flights: int, delayed: int, /, **more: Any) -> Row:
     start = datetime(day.year, day.month, day.day, 5, tzinfo=UTC)
     return {"origin": origin, "window_start": start, "flights": flights, "delayed": delayed, **more}
 
 
-def write(settings: Settings, version: int, epochs: Sequence[int], rows: Sequence[Row]) -> None:
+def write(
+    settings: Settings, version: int, epochs: Sequence[int], rows: Sequence[Row], watermark_ms: Sequence[int] = ()
+) -> None:
     """The whole table, committed again at each of these epochs; only the last commit holds ``rows``."""
     uri = VersionRef(settings, "delays", version).speed_table
     names = list(dict.fromkeys(name for each in rows for name in each)) or ["origin", "window_start", "flights"]
     schema = pa.schema([*((name, TYPES[name]) for name in names), (PARTITION_DATE, pa.date32()), (CHANGED, pa.int64())])
     table = create(uri, schema, [PARTITION_DATE], CommitMetadata("w", "create", Cut()))
-    for epoch in epochs:
-        there = rows if epoch == epochs[-1] else rows[:1]
+    for number, epoch in enumerate(epochs):
+        there = rows if number == len(epochs) - 1 else rows[:1]
+        extra = {"watermark_ms": watermark_ms[number]} if watermark_ms else {}
         full = [each | {PARTITION_DATE: each["window_start"].date(), CHANGED: epoch} for each in there]
         files = stage_arrow(pa.Table.from_pylist(full, schema), uri, uuid4().hex, PARTITION_DATE)
-        replace(table, files, CommitMetadata("w", f"{epoch}", Cut({"flights": Position(epoch, {})})), None)
+        replace(table, files, CommitMetadata("w", f"{epoch}", Cut({"flights": Position(epoch, {})}), extra=extra), None)
 
 
 OLD = [row(FIRST, "JFK", 10, 2), row(FIRST, None, 3, 1), row(SECOND, "JFK", 7, 0)]
@@ -91,6 +96,20 @@ def test_what_was_said_to_differ_may_and_anything_else_may_not(settings: Setting
     assert json.dumps(found.to_json(), default=str)
 
 
+@pytest.mark.parametrize("name", ["day", "here", "in_old", "in_new", "old", "new", "o", "n"])
+def test_a_column_may_have_any_name(settings: Settings, name: str) -> None:
+    write(settings, 1, [1], [row(FIRST, "JFK", 1, 0, **{name: None}), row(SECOND, "JFK", 1, 0, **{name: 1})])
+    write(settings, 2, [1], [row(FIRST, "JFK", 1, 0, **{name: 2}), row(SECOND, "JFK", 1, 0, **{name: 1})])
+    found = compare_versions(settings, a_view(1), a_view(2))
+    assert [(p.partition, dict(p.cells)) for p in found.partitions] == [(FIRST, {name: 1})]
+    assert compare_versions(settings, a_view(1), a_view(2), partition=SECOND).partitions == ()
+    key = (*HOURLY, name)
+    found = compare_versions(settings, a_view(1, key), a_view(2, key), partition=FIRST)
+    assert [(p.partition, p.only_old, p.only_new) for p in found.partitions] == [(FIRST, 1, 1)]
+    other = compare_versions(settings, a_view(1), a_view(2, key))
+    assert (other.summed, other.as_declared) == (True, True)
+
+
 def test_rows_that_only_one_of_them_has(settings: Settings) -> None:
     found = compared(settings, [*OLD[:1], row(SECOND, "JFK", 7, 0), row(SECOND, "EWR", 1, 0)])
     assert [(p.partition, p.only_old, p.only_new) for p in found.partitions] == [(FIRST, 1, 0), (SECOND, 0, 1)]
@@ -125,6 +144,21 @@ def test_both_are_read_as_they_were_at_the_newest_cut_of_both(settings: Settings
     write(settings, 4, [5], OLD)
     with pytest.raises(TryAgain) as refused:
         compare_versions(settings, a_view(1), a_view(4))
+    assert refused.value.code == "NO_COMMON_CUT"
+
+
+def test_versions_that_see_closed_events_only_are_compared_at_one_watermark(settings: Settings) -> None:
+    """A micro-batch without events moves the watermark, not the cut."""
+    old, new = (with_fields(a_view(version), closes=True) for version in (1, 2))
+    write(settings, 1, [1, 1], OLD, [5, 9])
+    write(settings, 2, [1], OLD[:1], [5])
+    found = compare_versions(settings, old, new)
+    assert (found.compared, found.as_declared) == (1, True)
+    write(settings, 2, [2], OLD, [9])
+    assert compare_versions(settings, a_view(1), a_view(2)).compared, "rows that don't wait for it are at one cut"
+    write(settings, 3, [1], OLD, [7])
+    with pytest.raises(TryAgain) as refused:
+        compare_versions(settings, old, with_fields(new, version=3))
     assert refused.value.code == "NO_COMMON_CUT"
 
 

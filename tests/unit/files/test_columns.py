@@ -6,6 +6,7 @@ import gzip
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -87,7 +88,12 @@ def test_fields_that_differ_only_in_case_are_refused(tmp_path: Path, ending: str
 @pytest.mark.parametrize("ending", ["parquet", "avro"])
 @pytest.mark.parametrize("name", ["block", "read_parquet", "x0", "value", "main"])
 def test_a_column_may_be_called_like_a_part_of_the_query(tmp_path: Path, ending: str, name: str) -> None:
-    values = {"id": ["a"], "n": [9], name: [{"n": 1, name: {"n": 2}}], "list": [[{"n": 3, "of": [{"n": 4}]}]]}
+    values: dict[str, list[Any]] = {
+        "id": ["a"],
+        "n": [9],
+        name: [{"n": 1, name: {"n": 2}}],
+        "list": [[{"n": 3, "of": [{"n": 4}]}]],
+    }
     write(pa.table(values), tmp_path / f"a.{ending}")
     (row,) = rows(tmp_path / f"a.{ending}")
     assert json.loads(row) == {column: of[0] for column, of in values.items()}

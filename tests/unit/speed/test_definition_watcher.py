@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from anabranch.compute.speed import _definition_watcher
 from anabranch.compute.speed._definition_watcher import DefinitionWatcher
 from anabranch.core.project_folder import project_root
 
@@ -93,3 +94,32 @@ def test_of_some_views_only_these_are_compared(project: Path) -> None:
     some = DefinitionWatcher(project, ["route_day"])
     deploy(project, second_version(project))
     assert not asked(some, {"view/route_day/v1"})
+
+
+def test_declarations_that_took_too_long_are_loaded_again(
+    project: Path, redeclared: DefinitionWatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(project, second_version(project))
+    with monkeypatch.context() as patched:
+        patched.setattr(_definition_watcher, "_TIMEOUT", 0.0)
+        assert not asked(redeclared)
+    assert "timed out" in caplog.text
+    assert asked(redeclared)
+
+
+def test_a_file_that_is_deleted_while_they_are_listed_is_left_out(
+    project: Path, redeclared: DefinitionWatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = deploy(project, second_version(project)), Path.is_file
+
+    def listed(file: Path) -> bool:
+        found = real(file)
+        if file == path:
+            path.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "is_file", listed)
+    assert redeclared.poll(RUNNING) is False
+    path.unlink(missing_ok=True)
+    path.symlink_to(project / "nowhere")
+    assert redeclared.poll(RUNNING) is False

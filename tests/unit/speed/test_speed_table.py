@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from anabranch.compute._table_columns import check_columns
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import open_table
 from anabranch.lake.files import StagedFile, stage_arrow
+from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import EMPTIED, PARTITION_DATE
 from support.small_platform import DAYS, SPEED, V1, Clinic, departed, rows_on
@@ -79,3 +82,37 @@ def test_partitions_that_lost_their_rows_are_named_until_they_have_some_again(cl
     assert set(table.newest().note.extra[EMPTIED]) == {f"{day}" for day in DAYS[:2]}
     table.replace(staged(clinic, "JFK"), DAYS[:1], table.note("c:2", clinic.cut))
     assert set(table.newest().note.extra[EMPTIED]) == {f"{DAYS[1]}"}
+
+
+FLIGHTS = SPEED.get_field_index("flights")
+
+
+@pytest.mark.parametrize(
+    ("schema", "changed"),
+    [
+        (SPEED.append(pa.field("gate", pa.string())), "gate (added)"),
+        (SPEED.remove(FLIGHTS), "flights (gone)"),
+        (SPEED.set(FLIGHTS, pa.field("flights", pa.float64())), "flights (another type)"),
+    ],
+)
+def test_rows_with_other_columns_are_refused(clinic: Clinic, schema: pa.Schema, changed: str) -> None:
+    """A view that passes all fields of its events on, after their contract has grown."""
+    with pytest.raises(Conflict) as refused:
+        SpeedTable(clinic.handle().speed_table, V1, schema)
+    assert refused.value.code == "DEFINITION_CHANGED"
+    assert changed in str(refused.value)
+    assert "version=2, or select the columns by name" in refused.value.next_step
+    SpeedTable(clinic.handle().speed_table, V1, pa.schema(reversed(SPEED)))
+
+
+def test_columns_are_the_same_whatever_is_nullable_in_them(tmp_path: Path) -> None:
+    nested = pa.struct([pa.field("at", pa.timestamp("us", "UTC"), False), pa.field("seats", pa.list_(pa.int32()))])
+    strict = pa.schema([pa.field("k", pa.string(), False), ("plane", nested), ("m", pa.map_(pa.string(), nested))])
+    made = SpeedTable(str(tmp_path / "t"), replace(V1, partition_by=None), strict)
+    check_columns(V1, pa.schema(delta_table(made.uri).schema().to_arrow()), delta_table(made.uri))
+    deeper = pa.struct([*nested, pa.field("model", pa.string())])
+    with pytest.raises(Conflict, match=r"m \(another type\), plane \(another type\)"):
+        check_columns(
+            V1, pa.schema([strict.field("k"), ("plane", deeper), ("m", pa.map_(pa.string(), deeper))]),
+            delta_table(made.uri),
+        )  # fmt: skip

@@ -115,6 +115,22 @@ def test_code_that_the_fingerprint_does_not_see_is_refused(tmp_path: Path) -> No
     assert caught.value.fields["line"] == 3
 
 
+@pytest.mark.parametrize(
+    ("top", "body"),
+    [
+        ("from support.landed_sample import *  # !", "return sample_views()"),
+        ("from datetime import *  # !", "return departed.where(F.lit(datetime.now()) > 1)"),
+        ("try:\n    from pyspark.sql.functions import *  # !\nexcept ImportError:\n    pass", "return departed"),
+    ],
+)
+def test_a_star_import_is_refused(tmp_path: Path, top: str, body: str) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        load(tmp_path, top, body)
+    lines = (tmp_path / "views.py").read_text().splitlines()
+    assert caught.value.code == "VIEW_UNSEEN"
+    assert caught.value.fields["line"] == 1 + next(i for i, line in enumerate(lines) if "# !" in line)
+
+
 def test_a_value_from_the_function_around_is_refused() -> None:
     def declare(limit: int) -> None:
         @view(name="closed", version=1, events="flight.departed", key="tailnum")

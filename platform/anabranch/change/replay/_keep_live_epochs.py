@@ -26,6 +26,7 @@ from anabranch.views.model.definition import PARTITION_DATE, changed_columns, is
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def keep_live_epochs(spark: SparkSession, view: View, table: SpeedTable, live: str, days: Sequence[date] | None) -> int:
@@ -43,14 +44,14 @@ def keep_live_epochs(spark: SparkSession, view: View, table: SpeedTable, live: s
         return 0
     replayed = delta_table(table.uri, newest.version)
     new, old = _rows(spark, replayed, days), _rows(spark, live_table, days)
-    found = _compare(_join(view, new, old), new.columns, newest.note.cut, live_commit.note.cut, view.kappa)
+    found = _compare(_join(view, new, old), newest.note.cut, live_commit.note.cut, view.kappa)
     equal = _files_of_equal(live_table, replayed, found)
     kept = stage_links(live, [path for paths in equal.values() for path in paths], table.uri, f"live-{uuid4().hex}")
     written: list[StagedFile] = []
     if different := found.keys() - equal.keys():
         days = None if view.kappa else [day for day in different if day is not None]
         new, old = _rows(spark, replayed, days), _rows(spark, live_table, days)
-        written = table.stage(_with_live_epochs(_join(view, new, old), new.columns), 0)
+        written = table.stage(_with_live_epochs(_join(view, new, old)), 0)
     table.refresh([*kept, *written], newest.note)
     return sum(each.corrected for each in found.values())
 
@@ -64,14 +65,12 @@ class _Partition:
     corrected: int
 
 
-def _compare(
-    both: DataFrame, columns: Sequence[str], cut: Cut, live: Cut, kappa: bool
-) -> dict[date | None, _Partition]:
+def _compare(both: DataFrame, cut: Cut, live: Cut, kappa: bool) -> dict[date | None, _Partition]:
     """Compare each partition. A kappa view has one, None."""
     from pyspark.sql import functions as F
 
     day = F.lit(None) if kappa else F.coalesce(f"new.{PARTITION_DATE}", f"old.{PARTITION_DATE}")
-    counts = (F.count("new"), F.count_if(~_equal(columns)), F.count_if(_differs(columns, cut, live)))
+    counts = (F.count("new"), F.count_if(~_equal(both)), F.count_if(_differs(both, cut, live)))
     return {row[0]: _Partition(*row[1:]) for row in both.groupBy(day).agg(*counts).collect()}
 
 
@@ -108,24 +107,25 @@ def _join(view: View, new: DataFrame, old: DataFrame) -> DataFrame:
     return left.join(right, same_key, "full_outer")
 
 
-def _with_live_epochs(both: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _with_live_epochs(both: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     def column(name: str) -> Column:
         new = F.col(f"new.`{name}`")
         if not is_changed(name):
             return new.alias(name)
-        return F.when(_equal(columns), F.col(f"old.`{name}`")).otherwise(new).alias(name)
+        return F.when(_equal(both), F.col(f"old.`{name}`")).otherwise(new).alias(name)
 
-    return both.where("new IS NOT NULL").select(*map(column, columns))
+    return both.where("new IS NOT NULL").select(*(column(field.name) for field in _fields(both)))
 
 
-def _differs(columns: Sequence[str], cut: Cut, live: Cut) -> Column:
+def _differs(both: DataFrame, cut: Cut, live: Cut) -> Column:
     """Return the condition that both sides differ in a row whose last change both cuts cover."""
+    columns = {field.name for field in _fields(both)}
     epoch_columns = {topic: column for topic, column in changed_columns(cut.positions).items() if column in columns}
     sides = (("old", cut), ("new", live))
     covered = [_up_to(f"{side}.`{name}`", of.epoch(t)) for t, name in epoch_columns.items() for side, of in sides]
-    return reduce(and_, covered, ~_equal(columns))
+    return reduce(and_, covered, ~_equal(both))
 
 
 def _up_to(column: str, epoch: int) -> Column:
@@ -134,12 +134,21 @@ def _up_to(column: str, epoch: int) -> Column:
     return F.coalesce(F.col(column), F.lit(0)) <= epoch
 
 
-def _equal(columns: Sequence[str]) -> Column:
+def _equal(both: DataFrame) -> Column:
     from pyspark.sql import functions as F
 
-    values = [column for column in columns if not is_changed(column)]
-    equal = [F.col(f"new.`{column}`").eqNullSafe(F.col(f"old.`{column}`")) for column in values]
+    from anabranch.ingest.landing.table.schema_projection import comparable
+
+    values = [field for field in _fields(both) if not is_changed(field.name)]
+    sides = [[comparable(F.col(f"{side}.`{f.name}`"), f.dataType) for side in ("new", "old")] for f in values]
+    equal = [new.eqNullSafe(old) for new, old in sides]
     return reduce(and_, equal, F.col("new").isNotNull() & F.col("old").isNotNull())
+
+
+def _fields(both: DataFrame) -> StructType:
+    """The columns of each side."""
+    kind: StructType = both.schema["new"].dataType  # type: ignore[assignment] # it is a struct
+    return kind
 
 
 def _quoted(column: str) -> Column:

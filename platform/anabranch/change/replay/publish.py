@@ -72,7 +72,7 @@ def publish_days(view: ViewHandle, run: str, uri: str, days: Sequence[date]) -> 
     before = live.newest()
     counts = count_affected_events(view, days, replayed.note.cut, before.note.cut)
     changed = {day for day in days if counts[day].between}
-    changed |= closed_between(view, replayed.note.cut, before.note.cut) & set(days)
+    changed |= closed_between(view, days, replayed.note.cut, before.note.cut)
     if changed:
         raise TryAgain(
             "DAYS_TOUCHED",

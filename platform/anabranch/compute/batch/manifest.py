@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.core.control_file import ControlFile
-from anabranch.core.errors import BadInput, BrokenState
+from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.cut import Cut
@@ -59,17 +59,30 @@ def write_manifest(settings: Settings, build: Build) -> Path:
 
 
 def read_manifest(ref: VersionRef, run: str) -> Build:
-    """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded."""
+    """The build of ``run``. Raises BrokenState BUILD_MISSING when its rebuild hasn't succeeded, or its manifest is
+    damaged; TryAgain BUILD_UNREADABLE when that can't be read now."""
     path = manifest_path(ref, run)
+    state, again = "this step has published nothing", "run its rebuild again"
     try:
-        return MANIFEST.from_text(storage_of(path).read(path).decode(), path)
-    except (OSError, ValueError) as error:
-        raise BrokenState(
-            "BUILD_MISSING",
-            f"{ref}: no build of run {run}: {error}",
-            state="nothing was published by this run",
-            next_step="run its rebuild again",
-        ) from error
+        found = MANIFEST.read(path)
+    except OSError as error:
+        raise unreadable_now(path, error) from error
+    except ValueError as error:
+        what = f"{ref}: the build of run {run} is unreadable: {error}"
+        raise BrokenState("BUILD_MISSING", what, state=state, next_step=f"move {path} away, and {again}") from error
+    if found is None:
+        raise BrokenState("BUILD_MISSING", f"{ref}: run {run} has no build: no {path}", state=state, next_step=again)
+    return found
+
+
+def unreadable_now(path: Path, error: OSError) -> TryAgain:
+    """For a run's file that may be there, and can't be read."""
+    return TryAgain(
+        "BUILD_UNREADABLE",
+        f"{path} can't be read: {error}",
+        state="this step has published nothing; what is built stays",
+        next_step="make the file readable, and run the step again",
+    )
 
 
 def manifests(ref: VersionRef) -> list[Path]:

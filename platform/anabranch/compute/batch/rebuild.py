@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import Schema
 
+from anabranch.compute._table_columns import check_columns
 from anabranch.compute.batch.manifest import Build, manifest_path, read_manifest, write_manifest
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadDefinition, BadInput, TryAgain
@@ -44,7 +45,8 @@ def rebuild(
     No reader sees them.
 
     Idempotent: with the same ``run`` it returns the existing build. A crash before the manifest is written leaves only
-    unreferenced files.
+    unreferenced files. Raises Conflict DEFINITION_CHANGED if the rows have other columns than those that were
+    published.
     """
     if view.definition.kappa:
         raise BadDefinition(
@@ -58,8 +60,9 @@ def rebuild(
     wanted = tuple(sorted(set(partitions)))
     cut = cut_at(view.settings, view.topics, epochs)
     rows = one_file_each(rows_at(spark, view, cut, wanted, late=True), view.definition, wanted)
-    columns = _columns(rows)
-    uri = view.batch_table
+    columns, uri = _columns(rows), view.batch_table
+    if (published := open_table(uri)) is not None:
+        check_columns(view.definition, columns, published)
     staged = stage_frame(rows, uri, f"{run}-{uuid.uuid4().hex}", PARTITION_DATE)
     inside = select_files(view.definition, uri, staged, wanted)
     build = Build(
@@ -69,7 +72,7 @@ def rebuild(
         view.definition.fingerprint,
         cut,
         wanted,
-        columns,
+        Schema.from_arrow(columns).to_json(),
         inside,
         sum(f.rows for f in inside),
         round(time.monotonic() - started, 3),
@@ -78,12 +81,12 @@ def rebuild(
     return build
 
 
-def _columns(rows: DataFrame) -> str:
+def _columns(rows: DataFrame) -> pa.Schema:
     """The schema of a staged file, from the plan, so that an empty build has one too."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     columns = to_arrow_schema(rows.drop(PARTITION_DATE).schema, timezone="UTC")
-    return Schema.from_arrow(pa.schema([field.with_nullable(True) for field in columns])).to_json()
+    return pa.schema([field.with_nullable(True) for field in columns])
 
 
 def cut_at(settings: Settings, topics: Sources, epochs: Mapping[str, int] = NEWEST) -> Cut:

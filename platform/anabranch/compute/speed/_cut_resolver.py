@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from anabranch.compute.speed._batch_commits import BatchEnd
 from anabranch.contracts import Topic
 from anabranch.contracts.model.topics import Sources
-from anabranch.core.errors import BrokenState, Conflict
-from anabranch.ingest.landing.table.schema_growth import VERSIONS
-from anabranch.lake import CommitMetadata, commit_history
+from anabranch.core.errors import BrokenState
+from anabranch.ingest.landing.table.known_versions import check_known
+from anabranch.lake import commit_history
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.log.delta_tables import delta_table
 
@@ -75,22 +75,7 @@ class LandingCommits:
                 )
             limit *= 2
         if self._topic is not None:
-            _check_known(self._topic, found[0].note)
+            check_known(self._topic, found[0].note)
         if since is None:
             return BatchCut(found[0].note.cut, None)
         return BatchCut(found[0].note.cut, sum(int(c.note.extra.get("rows", 0)) for c in found if c.version >= since))
-
-
-def _check_known(topic: Topic, note: CommitMetadata) -> None:
-    """A process that was started before a contract version was declared would misread its events as older ones."""
-    for event_type, version in note.extra.get(VERSIONS, {}).items():
-        if event_type in topic.event_types and version > topic.newest(event_type).version:
-            raise Conflict(
-                "CONTRACT_NEWER",
-                f"landing of topic {topic.name} accepts {event_type} v{version} now, but the newest version that this "
-                f"process knows is v{topic.newest(event_type).version}",
-                state="nothing of this batch was committed",
-                next_step="restart the process; the supervisor does that automatically",
-                contract=event_type,
-                version=version,
-            )

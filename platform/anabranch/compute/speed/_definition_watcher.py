@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import stat
 import subprocess
 import sys
 import time
@@ -32,7 +34,7 @@ class DefinitionWatcher:
     def __init__(self, project: Path, only: Collection[str] = ()) -> None:
         self._jobs, self._only = project / "spark_jobs", only
         self._loaded = self._signature()
-        self._last = self._loaded
+        self._last = self._loading = self._loaded
         self._child: subprocess.Popen[str] | None = None
         self._started = 0.0
 
@@ -44,10 +46,11 @@ class DefinitionWatcher:
             return False
         if self._child.poll() is None:
             if time.monotonic() - self._started > _TIMEOUT:
-                self._child.kill()
+                log.error("loading the declarations timed out after %.0f s; it is tried again", _TIMEOUT)
+                self.stop()
             return False
         output, errors = self._child.communicate()
-        code, self._child = self._child.returncode, None
+        code, self._child, self._loaded = self._child.returncode, None, self._loading
         if code:
             tail = errors.strip()[-_MAX_ERROR_LENGTH:]
             log.error("the declarations can't be loaded; the streams keep running unchanged:\n%s", tail)
@@ -74,14 +77,23 @@ class DefinitionWatcher:
         self._last = now
         if now == self._loaded or now != before:
             return
-        self._loaded, self._started = now, time.monotonic()
+        self._loading, self._started = now, time.monotonic()
         command = [sys.executable, "-m", __name__, str(self._jobs), *self._only]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def _signature(self) -> Signature:
         found = [path for folder in ("views", "contracts") for path in sorted((self._jobs / folder).glob("[a-z]*.*"))]
-        stats = ((str(path), path.stat()) for path in found if path.is_file())
-        return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
+        stats = ((str(path), _stat(path)) for path in found)
+        return tuple((path, each.st_mtime_ns, each.st_size) for path, each in stats if each is not None)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None unless it is a file; one may be deleted at any moment."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def main() -> None:

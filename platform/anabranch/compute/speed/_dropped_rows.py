@@ -34,7 +34,8 @@ def check(view: View, batch: int, count: int) -> None:
             "ROWS_DROPPED",
             f"{view.name} v{view.version}: Spark's watermark dropped {count} on-time rows in batch {batch}",
             state="nothing of this batch was committed; the speed table ends at the batch before",
-            next_step="if the topic's allowed_lateness was shortened since these rows landed, restore it",
+            next_step="if the topic's allowed_lateness was shortened since these rows landed, restore it; a view of "
+            "events from before 1970 needs refresh='partitions'",
             view=view.name,
             batch=batch,
             count=count,

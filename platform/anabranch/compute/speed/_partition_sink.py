@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,16 @@ from anabranch.compute.speed._cut_resolver import BatchCut, CutResolver
 from anabranch.compute.speed._sink import Batch, FindFailingEvent, Sink, no_failing_event
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.ingest.landing.table.schema import EVENT_DATE
+from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
 from anabranch.views.selection.partitions import later_partitions, passed_partitions, touched_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Compute = Callable[[Cut, Sequence[date] | None], "DataFrame"]
-"""Computes the function's rows over the on-time events up to a cut, for at least these partitions, or for all."""
+Compute = Callable[[Cut, Sequence[date] | None, Mapping[str, int]], "DataFrame"]
+"""Computes the function's rows over the on-time events up to a cut, for at least these partitions, or for all; in a
+kappa view with the events from files up to these epochs."""
 
 
 class PartitionSink(Sink):
@@ -47,22 +49,27 @@ class PartitionSink(Sink):
         self._watermark = watermark
         self._landed_days = landed_days
         self._wanted = wanted
+        self._last_watermark: tuple[Cut, datetime | None] | None = None
 
     def _write(self, action: BatchAction, covered: BatchCut, frame: DataFrame, batch: Batch) -> None:
         view = self.table.view
         refresh = action is BatchAction.REFRESH
         changes = [] if refresh else [tuple(r) for r in frame.select("type", EVENT_DATE).distinct().collect()]
         if refresh or (view.kappa and (changes or view.closes)):
-            self._refresh(self._compute(batch.cut, self._wanted), batch)
+            self._refresh(self._compute(batch.cut, self._wanted, self.table.loaded_epochs(batch.cut)), batch)
             return
         affected = set() if view.kappa else {*self._affected(changes), *self._closed_since(batch.cut)}
         partitions = sorted(affected if self._wanted is None else affected & set(self._wanted))
         if not partitions:
             self.table.replace([], [], self._note(batch, 0))
             return
-        rows = self._with_epoch(self._compute(batch.cut, partitions), batch)
+        rows = self._with_epoch(self._compute(batch.cut, partitions, {}), batch)
         files = self.table.stage_partitions(rows, partitions)
         self.table.replace(files, partitions, self._note(batch, sum(file.rows for file in files)))
+
+    def _note(self, batch: Batch, rows: int, *, refreshed: bool = False) -> CommitMetadata:
+        # Unlike a stream that begins anew, a refresh computes the events from files again that the table has.
+        return super()._note(batch, rows)
 
     def _affected(self, changes: Sequence[tuple[str, date]]) -> list[date]:
         """The partitions whose rows can depend on the new events, given by type and day."""
@@ -80,5 +87,9 @@ class PartitionSink(Sink):
         view = self.table.view
         if not view.closes:
             return []
-        watermarks = (self._watermark(at) for at in (self.cut, cut))
-        return passed_partitions(view, *watermarks)
+        known, after = self._last_watermark, self._watermark(cut)
+        before = known[1] if known is not None and known[0] == self.cut else self._watermark(self.cut)
+        self._last_watermark = (cut, after)
+        if before == after:
+            return []
+        return passed_partitions(view, before, after, touched_partitions(view, self._landed_days()))

@@ -54,7 +54,9 @@ class Slot:
     query: SpeedQuery | None = None
     error: BaseException | None = None
     due: float = 0.0
-    retired: bool = False
+    retired: bool | None = None
+    """Whether the version is retired, as far as its routes could be read; None before they were."""
+    routes_error: str = ""
 
     @property
     def failed(self) -> bool:
@@ -97,9 +99,17 @@ class Speed:
                     )
 
     def retire(self, gone: Callable[[View], bool]) -> None:
-        """Stops the streams of retired versions (``gone``), and resumes those of versions that were reinstated."""
+        """Stops the streams of retired versions (``gone``), and resumes those of versions that were reinstated. If that
+        can't be read for a view, it stays as it is; its stream isn't started before it was read once."""
         for slot in self.slots:
-            slot.retired = gone(slot.view)
+            try:
+                slot.retired, slot.routes_error = gone(slot.view), ""
+            except Exception as error:  # the other views' streams don't depend on it
+                if slot.retired is None and slot.query is None:
+                    self._stopped(slot, error, self.clock())
+                elif str(error) != slot.routes_error:
+                    log.warning("%s: its routes can't be read: %s", slot.view.writer, error)
+                slot.routes_error = str(error)
             if slot.retired and slot.query is not None:
                 log.info("%s is retired", slot.view.writer)
                 slot.query.stop()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from anabranch.compute._table_columns import check_columns
 from anabranch.compute.speed._large_merge import merge_large
 from anabranch.compute.speed.checkpoint_handover import REPLAY, replaced_by_replay
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict
@@ -53,7 +54,8 @@ class SpeedTable:
         fence: WriterFence | None = None,
         replay: bool = False,
     ) -> None:
-        """Opens or creates the table. Raises Conflict DEFINITION_CHANGED when another definition wrote it.
+        """Opens or creates the table. Raises Conflict DEFINITION_CHANGED when another definition wrote it, or rows with
+        other columns.
 
         ``unverified``: accept a latest commit after which another writer may have changed rows, for callers that
         replace those rows. ``fence``: of the stream that writes; without it (FENCED) the stream must stop.
@@ -68,6 +70,7 @@ class SpeedTable:
         self.uri = uri
         self._table = create(uri, schema, [self.partition] if self.partition else [], self.note("create", Cut()))
         self._check_fingerprint(self.newest())
+        check_columns(view, schema, self._table)
 
     def lost(self) -> Conflict | None:
         """The reason why the stream may not write any more; None while it may."""
@@ -77,13 +80,19 @@ class SpeedTable:
         return CommitMetadata(f"{self.view.writer}/speed", batch, cut, self.view.fingerprint, extra)
 
     def loaded(self, cut: Cut, *, refreshed: bool) -> dict[str, Any]:
-        """For a commit's metadata: the epochs up to which a kappa view has read events from files. A replay reads all
-        of them; the live stream reads no more, and none at all when it has begun anew (``refreshed``)."""
+        """``loaded_epochs`` for a commit's metadata. A live stream that has begun anew (``refreshed``) has read no
+        event from files."""
+        epochs = {} if refreshed and not self._replay else self.loaded_epochs(cut)
+        return {LOADED: dict(epochs)} if epochs else {}
+
+    def loaded_epochs(self, cut: Cut) -> Mapping[str, int]:
+        """The epochs up to which a kappa view reads events from files: a replay all of them, the live stream those that
+        the table has."""
         if not self.view.kappa:
             return {}
         if self._replay:
-            return {LOADED: {topic: position.epoch for topic, position in cut.positions.items()}}
-        return {} if refreshed or not self._loaded else {LOADED: dict(self._loaded)}
+            return {topic: position.epoch for topic, position in cut.positions.items()}
+        return self._loaded
 
     def newest(self) -> Commit:
         """The latest commit. It also pins the table's version: the next commit follows it directly, or fails.

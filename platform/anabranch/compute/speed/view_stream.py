@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -158,8 +158,11 @@ def start(
     for uri in landing.values():
         keep_commits(view.settings, uri, location.checkpoint)
     by_partitions = definition.refresh == "partitions"
-    compute = partial(rows_at, own, view, late=False)
-    rows = compute(Cut(), []) if by_partitions else stream_of(own, location, definition, topics)
+
+    def compute(cut: Cut, partitions: Sequence[date] | None, loaded: Mapping[str, int]) -> DataFrame:
+        return rows_at(own, view, cut, partitions, late=False, loaded=loaded, landing=landing)
+
+    rows = compute(Cut(), [], {}) if by_partitions else stream_of(own, location, definition, topics)
     changed = [pa.field(column, pa.int64()) for column in changed_columns(landing).values()]
     schema = pa.schema([*to_arrow_schema(rows.schema, timezone="UTC"), *changed])
     table = SpeedTable(location.table, definition, schema, fence=fence, replay=location.replay)
@@ -253,11 +256,12 @@ def stream_of(spark: SparkSession, location: StreamLocation, view: View, topics:
 
 
 def _changes(spark: SparkSession, location: StreamLocation, view: View, topics: Sources) -> DataFrame:
-    """The topic, type and event date of the view's on-time events as a stream: where there are new events."""
+    """The topic, type and event date of the stream's events: where there are new ones."""
 
     def events(topic: Topic) -> DataFrame:
         landed = landed_stream(spark, location.landing[topic.name])
-        return _needed(events_of(landed, view, late=False), view, location).select("topic", "type", EVENT_DATE)
+        own = events_of(landed, view, late=False, loaded=None if location.replay else 0)
+        return _needed(own, view, location).select("topic", "type", EVENT_DATE)
 
     return union_topics(topics, events)
 

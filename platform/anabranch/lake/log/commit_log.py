@@ -58,14 +58,15 @@ def message_of(folder: Path, version: int) -> str | None:
     return infos[0].get("userMetadata") if infos else None
 
 
-def iter_commit_info(table: DeltaTable) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields each version with its ``commitInfo``, from the version of ``table`` back to the oldest kept commit.
+def iter_commit_info(table: DeltaTable, newest: int | None = None) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yields each version with its ``commitInfo``, from ``newest`` (default: the version of ``table``) back to the
+    oldest kept commit.
 
     delta-rs's own ``history()`` also lists commits that were made after the table was opened, and numbers them from the
     opened version, so that each gets the number of an older one. Raises ValueError for a torn file.
     """
     folder = folder_of(table)
-    for version in range(table.version(), -1, -1):
+    for version in range(table.version() if newest is None else newest, -1, -1):
         try:
             lines = _lines(folder, version)
         except FileNotFoundError:  # deleted by maintenance, and so are all before it

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from anabranch.contracts import Topic
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.engine.call_sites import call_sites
+from anabranch.ingest.landing.table.known_versions import check_known_at
 from anabranch.ingest.landing.table.schema import EVENT_DATE, IS_EVENT, LOADED, VALID
 from anabranch.ingest.landing.table.watermark import watermark_at
 from anabranch.lake import CommitMetadata
@@ -84,18 +85,22 @@ def events_at(
     late: bool,
     watermark: datetime | None = None,
     loaded: Mapping[str, int] = MappingProxyType({}),
+    landing: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with or without late ones.
 
     ``watermark``: for a view that declares ``closes``, the watermark of a stream that is still behind the cut's.
-    ``loaded``: see ``loaded_in``.
+    ``loaded``: see ``loaded_in``. ``landing``: the table of each topic, if they aren't the live ones. Raises Conflict
+    CONTRACT_NEWER.
     """
 
     def landed(topic: Topic) -> DataFrame:
-        table = delta_table(landing_table(view.settings, topic.name))
+        table = delta_table(landing.get(topic.name) or landing_table(view.settings, topic.name))
+        epoch = cut.epoch(topic.name)
+        check_known_at(table, topic, epoch)
         rows = table_rows(spark, table, _date_filter(view.definition, partitions))
         known = loaded.get(topic.name, 0)
-        return events_of(rows, view.definition, late=late, loaded=known).where(f"epoch <= {int(cut.epoch(topic.name))}")
+        return events_of(rows, view.definition, late=late, loaded=known).where(f"epoch <= {int(epoch)}")
 
     events = union_topics(view.topics, landed)
     if view.definition.closes:
@@ -248,9 +253,12 @@ def rows_at(
     partitions: Sequence[date] | None,
     *,
     late: bool,
+    loaded: Mapping[str, int] = MappingProxyType({}),
+    landing: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
     """Runs the function as a batch over ``events_at``. Returns the rows of ``partitions``, and rows of other partitions
     that those events affect."""
-    inputs = frames(events_at(spark, view, cut, partitions, late=late), view.definition, view.topics)
+    events = events_at(spark, view, cut, partitions, late=late, loaded=loaded, landing=landing)
+    inputs = frames(events, view.definition, view.topics)
     with call_sites():
         return rows_of(view.definition, inputs)

@@ -32,12 +32,17 @@ def later_partitions(view: View, day: date, landed: Iterable[date]) -> list[date
     return [partition for partition in touched_partitions(view, landed) if partition >= first]
 
 
-def passed_partitions(view: View, before: datetime | None, after: datetime | None) -> list[date]:
-    """The partitions whose rows can change when the watermark advances from ``before`` to ``after``."""
-    if after is None:
+def passed_partitions(
+    view: View, before: datetime | None, after: datetime | None, partitions: Iterable[date]
+) -> list[date]:
+    """Those of ``partitions`` whose rows can change when the watermark advances from ``before`` to ``after``. Without
+    one ``before``, no day was closed: all up to ``after`` can change."""
+    if after is None or after == before:
         return []
-    first, last = (before or after).date(), after.date()
-    return touched_partitions(view, (first + _DAY * shift for shift in range((last - first).days + 1)))
+    back, ahead = reach(view)
+    first = date.min if before is None else before.date() - _DAY * ahead
+    last = after.date() + _DAY * back
+    return sorted({day for day in partitions if first <= day <= last})
 
 
 def reach(view: View) -> tuple[int, int]:
