@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anabranch
@@ -15,6 +16,7 @@ from anabranch.change.migrate import migration
 from anabranch.change.migrate.migration import advance, days_to_build, halt, resume, rollback, skip_soak, start
 from anabranch.change.migrate.migration_record import Migration, majority_version, migration_of, of_run
 from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, run_checks
+from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
@@ -103,6 +105,24 @@ def test_a_step_soaks_first(settings: Settings) -> None:
         step(settings)
     assert early.value.code == "SOAKING"
     assert early.value.fields["seconds"] > 3500
+
+
+def test_after_a_restart_of_the_machine_a_step_soaks_again_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock begins anew, so nobody knows for how long the step has soaked."""
+    begin(settings, soak_seconds=60)
+    step(settings)
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr(clocks, "_boot", lambda: "after the restart")
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for clock.now, left in ((5.0, 60), (35.0, 30)):
+        with pytest.raises(TryAgain) as soaking:
+            step(settings)
+        assert soaking.value.code == "SOAKING"
+        assert soaking.value.fields["seconds"] == pytest.approx(left)
+    clock.now = 66.0
+    assert step(settings).share == 5
 
 
 @pytest.mark.parametrize("soaking", [0, 3600])

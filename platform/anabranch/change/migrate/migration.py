@@ -23,7 +23,7 @@ from anabranch.change.migrate.migration_record import (
     of_run,
 )
 from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, failed_checks, run_checks, uncertified
-from anabranch.change.migrate.step_progress import StepProgress, forget, observe, step_progress
+from anabranch.change.migrate.step_progress import StepProgress, forget, is_of_this_boot, observe, step_progress
 from anabranch.compute.batch.publish import publications
 from anabranch.core.clocks import Moment
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
@@ -142,12 +142,13 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
 
 
 def _update_progress(settings: Settings, route: Route, migration: Migration) -> StepProgress:
-    """Record whether the new version covers by now what any reader had seen of the old one when the route was set."""
+    """Record whether the new version covers by now what any reader had seen of the old one when the route was set, and
+    since when: after a restart of the machine, since the first look at it."""
     if not migration.share:
         return StepProgress()
     known = step_progress(settings, migration.view, route.number)
     follow = known.follow if known.follow is not None else _cut(VersionRef(settings, migration.view, migration.old))
-    reached = known.reached
+    reached = known.reached if is_of_this_boot(known.reached) else None
     if reached is None and covers(_cut(VersionRef(settings, migration.view, migration.new)), follow):
         reached = Moment.now()
     return observe(settings, migration.view, route.number, follow=follow, reached=reached)
