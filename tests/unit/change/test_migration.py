@@ -25,6 +25,8 @@ from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import route_history, set_route
+from anabranch.serve.served_versions import newest_speed
+from anabranch.serve.table_snapshots import Snapshot
 from anabranch.views import View
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -105,6 +107,31 @@ def test_a_step_soaks_first(settings: Settings) -> None:
         step(settings)
     assert early.value.code == "SOAKING"
     assert early.value.fields["seconds"] > 3500
+
+
+@pytest.mark.parametrize("unreadable", [1, 2])
+def test_a_step_is_not_reached_while_a_version_cannot_be_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, unreadable: int
+) -> None:
+    """The old version is ahead, so readers of the new one can't follow yet; an error says nothing about that."""
+
+    def read(of: Settings, view: str, version: int) -> tuple[int, Snapshot]:
+        if version == unreadable:
+            raise TryAgain("VIEW_NOT_READY", "its table can't be read now")
+        return newest_speed(of, view, version)
+
+    begin(settings, promise=Expectations(compared=False))
+    small_halves.merge_speed(settings, 4, DAYS[:1])
+    with monkeypatch.context() as broken:
+        broken.setattr(migration, "newest_speed", read)
+        step(settings)
+        with pytest.raises(TryAgain, match="READERS_FOLLOW"):
+            step(settings)
+    with pytest.raises(TryAgain, match="flights@4") as follow:
+        step(settings)
+    assert follow.value.code == "READERS_FOLLOW"
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
+    assert step(settings).share == 5
 
 
 def test_after_a_restart_of_the_machine_a_step_soaks_again_once(

@@ -118,7 +118,8 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     if migration.share and progress.reached is None:
         raise TryAgain(
             "READERS_FOLLOW",
-            f"{migration.view}: readers of v{old.version} have seen {progress.follow}, v{new.version} doesn't cover it",
+            f"{migration.view}: readers of v{old.version} have seen {progress.follow or 'a cut that is unknown'}, "
+            f"v{new.version} doesn't cover it, or can't be read",
             state="they keep what they have seen until it does; all checks pass",
             next_step="wait; anabranch status shows how far the stream of the new version is",
             seconds=_POLL_SECONDS,
@@ -149,16 +150,18 @@ def _update_progress(settings: Settings, route: Route, migration: Migration) -> 
     known = step_progress(settings, migration.view, route.number)
     follow = known.follow if known.follow is not None else _cut(VersionRef(settings, migration.view, migration.old))
     reached = known.reached if is_of_this_boot(known.reached) else None
-    if reached is None and covers(_cut(VersionRef(settings, migration.view, migration.new)), follow):
-        reached = Moment.now()
+    if reached is None and follow is not None:
+        covered = _cut(VersionRef(settings, migration.view, migration.new))
+        reached = Moment.now() if covered is not None and covers(covered, follow) else None
     return observe(settings, migration.view, route.number, follow=follow, reached=reached)
 
 
-def _cut(ref: VersionRef) -> Cut:
+def _cut(ref: VersionRef) -> Cut | None:
+    """Return the cut of a version's speed half; None if it can't be read, which says nothing about its cut."""
     try:
         return newest_speed(ref.settings, ref.name, ref.version)[1].newest.note.cut
-    except AnabranchError:  # the version can't be read
-        return Cut()
+    except AnabranchError:
+        return None
 
 
 def _overdue(settings: Settings, route: Route, outcome: CheckOutcome) -> list[str]:
