@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import anabranch
+import duckdb
 import pytest
 from anabranch.certify.certificates import Certificate, Checksum, record
-from anabranch.change.migrate import migration
+from anabranch.change.migrate import migration, promotion_checks
 from anabranch.change.migrate.migration import advance, days_to_build, halt, resume, rollback, skip_soak, start
 from anabranch.change.migrate.migration_record import Migration, majority_version, migration_of, of_run
 from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, run_checks
@@ -28,6 +29,7 @@ from anabranch.serve.routes import route_history, set_route
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot
 from anabranch.views import View
+from deltalake.exceptions import DeltaError
 from support import small_halves
 from support.small_halves import DAYS, VIEW
 
@@ -107,6 +109,28 @@ def test_a_step_soaks_first(settings: Settings) -> None:
         step(settings)
     assert early.value.code == "SOAKING"
     assert early.value.fields["seconds"] > 3500
+
+
+@pytest.mark.parametrize("error", [duckdb.IOException("the disk"), DeltaError("the log"), ValueError("a record")])
+def test_a_check_that_ends_with_an_unknown_error_is_one_that_cannot_be_run(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever runs the migration lives on, and after two minutes readers are back."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    begin(settings)
+    monkeypatch.setattr(promotion_checks, "compare_versions", fail)
+    with pytest.raises(TryAgain, match=str(error)) as waits:
+        step(settings)
+    assert waits.value.code == "CHECK_NOT_RUN"
+    assert waits.value.__cause__ is error
+    monkeypatch.setattr(migration, "UNCHECKED_SECONDS", 0.0)
+    assert step(settings).state == "rolled back"
+    assert str(error) in route_history(settings, VIEW)[-1].why
+    with pytest.raises(TryAgain, match=str(error)):
+        begin(settings)
 
 
 @pytest.mark.parametrize("unreadable", [1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -9,7 +10,7 @@ from datetime import date
 from anabranch.certify.breaking_changes import breaking_changes, undeclared_text
 from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.compare_versions import compare_versions
-from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_untracked
@@ -17,6 +18,7 @@ from anabranch.serve.reader_log import failed_reads
 from anabranch.views import View
 
 _SHOWN = 3
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,21 @@ def run_checks(
             if not broken:
                 raise
             failed.append(f"a check can't run: {error.what}")
+        except Exception as error:  # else it would end whatever runs the migration, and nobody would roll back
+            log.exception("a check of %s v%s ended with an error", new.name, new.version)
+            not_run.append(_not_run(new, error))
     return CheckOutcome(tuple(dict.fromkeys(failed)), tuple(not_run))
+
+
+def _not_run(new: View, error: Exception) -> TryAgain:
+    wait = TryAgain(
+        "CHECK_NOT_RUN",
+        f"a check of {new.name} v{new.version} ended with {type(error).__name__}: {root_cause(error)}",
+        state="no reader was moved; the other checks were run",
+        next_step="the check is repeated; its log has the whole error",
+    )
+    wait.__cause__ = error
+    return wait
 
 
 def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[str]:
