@@ -12,9 +12,18 @@ from typing import Any
 import anabranch
 import duckdb
 import pytest
-from anabranch.certify.certificates import Certificate, Checksum, record
+from anabranch.certify.certificates import Certificate, Checksum, newest_sequence, record
 from anabranch.change.migrate import migration, promotion_checks
-from anabranch.change.migrate.migration import advance, days_to_build, halt, resume, rollback, skip_soak, start
+from anabranch.change.migrate.migration import (
+    advance,
+    check_start,
+    days_to_build,
+    halt,
+    resume,
+    rollback,
+    skip_soak,
+    start,
+)
 from anabranch.change.migrate.migration_record import Migration, majority_version, migration_of, of_run
 from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, run_checks
 from anabranch.core import clocks
@@ -189,6 +198,39 @@ def test_a_certificate_that_turns_red_leads_everybody_back_even_while_it_soaks(
     assert (dict(newest.shares), newest.why) == ({1: 100}, f"a check failed: the paths of v2 differ on {DAYS[0]}")
     with pytest.raises(Conflict, match="rolled back"):
         step(settings)
+
+
+def test_a_day_that_only_the_old_version_has_certified_since_the_start_is_no_reason(settings: Settings) -> None:
+    """Each version's days are certified by a run of its own: one of them is always first."""
+    begin(settings, steps=(50, 100))
+    step(settings)
+    certify(settings, 1, DAYS[1])
+    assert step(settings).share == 100
+    certify(settings, 2, DAYS[1], expected=Checksum(3, 1, 2))
+    assert step(settings).state == "rolled back", "one that isn't equal is"
+
+
+def test_a_day_that_the_old_version_had_certified_at_the_start_is_wanted_of_the_new_one(settings: Settings) -> None:
+    begin(settings)
+    certify(settings, 1, DAYS[1])
+    at_start = newest_sequence(settings)
+    certify(settings, 1, DAYS[1])
+    for certified in (None, at_start):
+        outcome = run_checks(settings, OLD, NEW, Expectations(), thorough=False, certified=certified)
+        assert outcome.failed == (f"v2 has no certificate of {DAYS[1]}, but v1 has",)
+
+
+def test_of_the_route_that_was_judged_and_another_one_meanwhile_the_other_one_stays(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*given: Any) -> int:
+        number = check_start(*given)
+        set_route(settings, VIEW, {2: 100}, by="bob", why="by hand")
+        return number
+
+    monkeypatch.setattr(migration, "check_start", judged)
+    assert refused(settings) == "ROUTE_MOVED"
+    assert [dict(r.shares) for r in route_history(settings, VIEW)] == [{2: 100}]
 
 
 def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Settings) -> None:

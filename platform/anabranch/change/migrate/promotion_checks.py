@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from anabranch.certify.breaking_changes import breaking_changes, undeclared_text
-from anabranch.certify.certificates import newest_certificates
+from anabranch.certify.certificates import certified_partitions, newest_certificates
 from anabranch.certify.compare_versions import compare_versions
+from anabranch.compute.batch.publish import publications
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
@@ -87,16 +88,19 @@ def run_checks(
     *,
     thorough: bool,
     since: int | None = None,
+    certified: int | None = None,
     broken: bool = True,
 ) -> CheckOutcome:
     """Run each check separately, so that one that can't run doesn't hide the others.
 
     Without ``thorough``, runs only the checks that read no rows: certificates, how far behind both versions are, and
-    failed reads of the new version that route number ``since`` or a newer one sent there. ``broken``: a missing or
-    corrupt table counts as a failed check; otherwise its error is raised.
+    failed reads of the new version that route number ``since`` or a newer one sent there. ``certified``: the newest
+    certificate's sequence number when the migration began; the new version need not have certificates of partitions
+    that the old one has certified since (None: it needs all). ``broken``: a missing or corrupt table counts as a failed
+    check; otherwise its error is raised.
     """
     checks: list[Callable[[], Iterator[str]]] = [
-        lambda: _check_certificates(settings, old, new),
+        lambda: _check_certificates(settings, old, new, certified),
         lambda: _check_behind(settings, old, new, promise),
     ]
     if since is not None:
@@ -134,13 +138,14 @@ def _not_run(new: View, error: Exception) -> TryAgain:
     return wait
 
 
-def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[str]:
+def _check_certificates(settings: Settings, old: View, new: View, until: int | None) -> Iterator[str]:
     known = {view.version: newest_certificates(VersionRef(settings, view.name, view.version)) for view in (old, new)}
     for version, certificates in known.items():
         unequal = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
         if unequal:
             yield f"the paths of v{version} differ on {_listed(unequal)}"
-    missing = [str(day or "the whole view") for day in known[old.version] if day not in known[new.version]]
+    wanted = certified_partitions(VersionRef(settings, old.name, old.version), until)
+    missing = [str(day or "the whole view") for day in known[old.version] if day in wanted - known[new.version].keys()]
     if missing:
         yield f"v{new.version} has no certificate of {_listed(missing)}, but v{old.version} has"
 
@@ -150,6 +155,16 @@ def uncertified(settings: Settings, old: View, new: View) -> list[date | None]:
     view."""
     known = newest_certificates(VersionRef(settings, new.name, new.version))
     return [day for day in newest_certificates(VersionRef(settings, old.name, old.version)) if day not in known]
+
+
+def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
+    """Return the published days of the old version that the new version hasn't published, or not certified as equal."""
+    if new.kappa:
+        return []
+    built = VersionRef(settings, new.name, new.version)
+    published, certified = publications(built.batch_table), newest_certificates(built)
+    wanted = publications(VersionRef(settings, old.name, old.version).batch_table)
+    return sorted(day for day in wanted if day not in published or day not in certified or not certified[day].equal)
 
 
 def epochs_behind(ref: VersionRef) -> int:
