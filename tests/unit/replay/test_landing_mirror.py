@@ -17,6 +17,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.commits import widen
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.log.archived_commits import read_commit
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
@@ -164,6 +165,21 @@ def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_p
     assert flights_in(slices.uris["flights"]) == [1, 2, 2, 3]
     again = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 3})
     assert (again.done, again.total, again.poll()) == (4, 4, False)
+
+
+def test_an_end_that_is_moved_gives_what_is_behind_it(landing: Landing, tmp_path: Path) -> None:
+    slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 2})
+    landing.land([departed(5)])
+    while slices.poll():
+        slices.release_next()
+    slices.extend(landing.cut)
+    landing.land([departed(6)])
+    given = []
+    while slices.poll():
+        given.append(slices.release_next().cut.epoch("flights"))
+    assert (given[-1], slices.done, slices.total) == (4, 5, 5)
+    slices.extend(Cut({"flights": Position(1, {})}))
+    assert (slices.poll(), slices.until) == (False, {"flights": 4}), "an end never moves back"
 
 
 def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing(

@@ -11,7 +11,7 @@ import anabranch
 import pytest
 from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.core.errors import AnabranchError, Conflict
+from anabranch.core.errors import AnabranchError, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commits, latest_commit
 from anabranch.lake.files import StagedFile, stage_arrow, stage_links
@@ -135,3 +135,26 @@ def test_days_are_published_over_what_a_stranger_wrote_into_them(clinic: Clinic)
 
     assert is_published(clinic.handle(), RUN, 0)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
+
+
+def test_an_event_that_only_batch_gets_is_no_reason_to_keep_a_day(clinic: Clinic) -> None:
+    """It is late: no row of a speed half depends on it, in neither of the two tables."""
+    clinic.land([departed(9, DAYS[0])])
+    assert clinic.decisions.rows[-1]["late"]
+    clinic.speed([DAYS[3]])
+
+    show(clinic, whole=False)
+
+    assert is_published(clinic.handle(), RUN, 0)
+
+
+def test_days_that_an_event_on_time_has_touched_are_kept(clinic: Clinic) -> None:
+    clinic.land([departed(9, DAYS[4])])
+    assert not clinic.decisions.rows[-1]["late"]
+    clinic.speed([DAYS[4]])
+
+    with pytest.raises(TryAgain) as refused:
+        publish_days(clinic.handle(), RUN, str(clinic.handle().replay_tables / RUN), DAYS[3:])
+
+    assert refused.value.code == "DAYS_TOUCHED"
+    assert not is_published(clinic.handle(), RUN, 0)
