@@ -16,7 +16,7 @@ from anabranch.change.replay._feed import LandingFeed, Slice, event_limit
 from anabranch.change.replay._keep_live_epochs import keep_live_epochs
 from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.change.replay.cleanup import delete_unused_checkpoints, finish
-from anabranch.change.replay.control import exclusive
+from anabranch.change.replay.control import complete_deletion, exclusive
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.publish import is_published, live_cut, publish_days, publish_whole
 from anabranch.change.replay.rate_limit import Pace, Processes
@@ -73,6 +73,7 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
     view = request.view
     known = read_state(view, request.run)
     if known is not None and known.ended:
+        complete_deletion(view)
         return known
     with exclusive(view, request.run):
         known = read_state(view, request.run)  # again: it may have been cancelled meanwhile
