@@ -32,7 +32,7 @@ def exclusive(ref: VersionRef, run: str) -> Iterator[None]:
         waiting = [s.run for s in list_states(ref) if not s.ended and s.run != run]
         if waiting:
             what = f"replay {waiting[0]} of it has not ended"
-            raise _running(ref, what, "clear its run, so that it continues")
+            raise _running(ref, what, "clear its task replay in Airflow, so that it continues")
         for state in incompletely_deleted(ref):
             delete_files(ref.settings, state)
         yield

@@ -38,7 +38,7 @@ def stopped(context: Context) -> Iterator[Finding]:
                     "REPLAY_STOPPED",
                     f"replay {standing.run} of {ref}, {standing.phase} at {standing.cut or 'nothing'}",
                     "it has not ended and doesn't run: it was killed, and no other replay can start",
-                    f"clear its run of the DAG replay in Airflow to continue it, or "
+                    f"clear its task replay of the DAG replay in Airflow to continue it, or "
                     f"anabranch replay cancel {ref.name} --version {ref.version}",
                 )
 
