@@ -86,6 +86,10 @@ class Model:
     def rollback(self) -> str:
         return "NOT_MOVING" if self.state in (None, "rolled back") else self._step("rolled back", 0)
 
+    def reboot(self) -> None:
+        """Readers are other processes afterwards, and a step soaks again."""
+        self.readers, self.reached = {}, None
+
     def set_by_hand(self, shares: dict[int, int]) -> str:
         before = self.shares or {1: 100}
         losing = [v for v, share in before.items() if share > shares.get(v, 0)]

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,16 +21,34 @@ EXAMPLES = 5
 """How many differing cells are listed per column."""
 # An author's column begins with a letter, so none has one of these names.
 _HERE, _IN_OLD, _IN_NEW = "_here", "_in_old", "_in_new"
+_MEMORY = "1GB"
+"""Beyond it DuckDB uses its folder for temporary files."""
 
 
+@contextmanager
 def join_versions(
     tables: Sequence[DeltaTable], key: Sequence[str], columns: Sequence[str], *, summed: bool, partition: date | None
-) -> duckdb.DuckDBPyConnection:
-    """Return a connection with the table ``joined``: one row per ``partition_date`` (null for a kappa view) and ``key``
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection with the table ``joined``: one row per ``partition_date`` (null for a kappa view) and ``key``
     of either of the two ``tables`` (old, new), with which of them has it, and both values of each of ``columns``, or
     their sums."""
-    connection = duckdb.connect()
-    connection.execute("SET timezone = 'UTC'")
+    with tempfile.TemporaryDirectory(prefix="anabranch-compare-") as folder, duckdb.connect() as connection:
+        connection.execute("SET timezone = 'UTC'")
+        connection.execute(f"SET memory_limit = '{_MEMORY}'")
+        connection.execute(f"SET temp_directory = {_text(folder)}")
+        _join(connection, tables, key, columns, summed=summed, partition=partition)
+        yield connection
+
+
+def _join(
+    connection: duckdb.DuckDBPyConnection,
+    tables: Sequence[DeltaTable],
+    key: Sequence[str],
+    columns: Sequence[str],
+    *,
+    summed: bool,
+    partition: date | None,
+) -> None:
     for name, table in zip(("old", "new"), tables, strict=True):
         schema = pa.schema(table.schema().to_arrow())
         day = PARTITION_DATE if PARTITION_DATE in schema.names else "NULL::date"
@@ -43,7 +64,6 @@ def join_versions(
     both = "".join(f", o.{_name(c)} AS {_old(c)}, n.{_name(c)} AS {_new(c)}" for c in columns)
     present = f"o.{_HERE} IS NOT NULL AS {_IN_OLD}, n.{_HERE} IS NOT NULL AS {_IN_NEW}"
     connection.execute(f"CREATE TABLE joined AS SELECT {keys}, {present}{both} FROM old o FULL JOIN new n ON {same}")
-    return connection
 
 
 def count_partitions(rows: duckdb.DuckDBPyConnection) -> int:
@@ -83,12 +103,17 @@ def differing_cells(
     return found
 
 
+def files_of(table: DeltaTable) -> list[Path]:
+    """Return the paths of a table's data files."""
+    return [Path(uri.removeprefix("file://")) for uri in table.file_uris()]
+
+
 def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, schema: pa.Schema) -> str:
-    files = [uri.removeprefix("file://") for uri in table.file_uris()]
+    files = files_of(table)
     if not files:
         connection.register(f"no_{name}", schema.empty_table())
         return f"no_{name}"
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    listed = ", ".join(_text(str(file)) for file in files)
     hive = f"true, hive_types={{'{PARTITION_DATE}': DATE}}" if PARTITION_DATE in schema.names else "false"
     return f"read_parquet([{listed}], union_by_name=true, hive_partitioning={hive})"
 
@@ -103,6 +128,10 @@ def _old(column: str) -> str:
 
 def _new(column: str) -> str:
     return _name(f"new {column}")
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _name(column: str) -> str:

@@ -210,6 +210,18 @@ def newest_certificates(ref: VersionRef) -> dict[date | None, Certificate]:
     return {row["partition"]: Certificate.from_row(row) for row in certificate_rows(ref.settings, condition)}
 
 
+def newest_sequence(settings: Settings) -> int:
+    """Return the sequence number of the newest certificate of all; 0 if there is none."""
+    table = open_table(certificates_table(settings))
+    return table.version() if table is not None else 0
+
+
+def certified_partitions(ref: VersionRef, until: int | None = None) -> set[date | None]:
+    """Return the partitions that have a certificate, equal or not, with a sequence number up to ``until``."""
+    rows = certificate_rows(ref.settings, f"view = '{ref.name}' and version = {ref.version}")
+    return {row["partition"] for row in rows if until is None or (row.get("sequence") or 0) <= until}
+
+
 def certificate_rows(settings: Settings, condition: str = "true") -> list[dict[str, Any]]:
     """Return the rows of the certificates table that match the SQL ``condition``, oldest first."""
     table = open_table(certificates_table(settings))

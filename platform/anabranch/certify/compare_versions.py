@@ -6,22 +6,25 @@ differ, rows are summed by the columns that both keys have; then only integers a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.types as kinds
 from deltalake import DeltaTable
 
-from anabranch.certify._version_rows import count_partitions, differing_cells, differing_days, join_versions
+from anabranch.certify._version_rows import count_partitions, differing_cells, differing_days, files_of, join_versions
 from anabranch.certify.breaking_changes import BreakingChange, breaking_columns, own_columns
-from anabranch.core.errors import BadInput, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake import commit_history, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef
+from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import is_own
@@ -110,7 +113,8 @@ def compare_versions(
 ) -> VersionComparison:
     """Compare two versions of one view. ``changed``: columns that ``new`` defines differently or removes. Read-only.
 
-    Raises BadInput COLUMNS_UNKNOWN or KEYS_UNRELATED; TryAgain NO_COMMON_CUT while one version catches up.
+    Raises BadInput COLUMNS_UNKNOWN or KEYS_UNRELATED; TryAgain NO_COMMON_CUT while one version catches up, or
+    READING_EXPIRED if maintenance has deleted a file; BrokenState FILE_UNREADABLE.
     """
     cut, tables = _at_one_cut(settings, old, new)
     schemas = [pa.schema(table.schema().to_arrow()) for table in tables]
@@ -139,9 +143,14 @@ def compare_versions(
             next_step=f"columns that can be declared: {', '.join(declarable)}",
             field="changed",
         )
-    with join_versions(tables, key, columns, summed=summed, partition=partition) as rows:
-        compared, differing = count_partitions(rows), differing_days(rows, columns)
-        examples = differing_cells(rows, key, columns)
+    try:
+        with join_versions(tables, key, columns, summed=summed, partition=partition) as rows:
+            compared, differing = count_partitions(rows), differing_days(rows, columns)
+            examples = differing_cells(rows, key, columns)
+    except (duckdb.OutOfMemoryException, duckdb.OutOfRangeException):
+        raise
+    except (OSError, duckdb.Error) as error:
+        raise _unreadable(f"{old.name} v{old.version} or v{new.version} at {cut}", tables, error) from error
     return VersionComparison(
         view=old.name,
         old=old.version,
@@ -164,6 +173,17 @@ def compare_versions(
 _At = tuple[tuple[tuple[str, int], ...], int]
 """The epochs by topic of a commit, and its watermark (ms) if rows appear only when that has passed their events: a
 micro-batch without events, which moves the watermark alone, has the cut of the one before."""
+
+
+def _unreadable(where: str, tables: Sequence[DeltaTable], error: Exception) -> AnabranchError:
+    if all(storage_of(file).exists(file) for table in tables for file in files_of(table)):
+        return unreadable_file(where, error)
+    return TryAgain(
+        "READING_EXPIRED",
+        f"a file of {where} was deleted",
+        state="maintenance deletes old files after a while, and their newest cut in common is older",
+        next_step="wait until both have caught up (anabranch status), and compare again",
+    )
 
 
 def _at_one_cut(settings: Settings, old: View, new: View) -> tuple[Cut, list[DeltaTable]]:

@@ -29,7 +29,7 @@ from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
 from anabranch.views.selection.inputs import watermark_of
 from anabranch.views.selection.partition_events import count_for
-from anabranch.views.selection.partitions import reach, touched_partitions
+from anabranch.views.selection.partitions import later_partitions, reach, touched_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +154,23 @@ def _days(view: ViewHandle, parameters: ReplayParameters, cut: Cut) -> tuple[dat
 
 
 def _affected_days(view: ViewHandle, since: Mapping[str, int], cut: Cut) -> Sequence[date]:
-    """Return the partitions that on-time events after ``since`` up to ``cut`` affect."""
-    dates: set[date] = set()
+    """Return the partitions that on-time events after ``since`` up to ``cut`` affect. A row of a table with history
+    affects all later ones."""
+    definition = view.definition
+    new, landed = set[tuple[str, date]](), set[date]()
     for topic in view.topics.each:
         table = open_table(landing_table(view.settings, topic.name))
-        types = [name for name in view.definition.events if name in topic.event_types]
+        types = [name for name in definition.events if name in topic.event_types]
         if table is not None:
             begin = partial(_constant, since.get(topic.name, 0))
             counts = events_since(table, types, begin, cut.epoch(topic.name))
-            dates |= {count.day for count in counts if count.on_time}
-    return touched_partitions(view.definition, dates)
+            new |= {(count.type, count.day) for count in counts if count.on_time}
+            own = [name for name in types if name not in definition.tables]
+            landed |= set(count_events(table, own, None, cut.epoch(topic.name)))
+    affected = touched_partitions(definition, {day for kind, day in new if kind not in definition.tables})
+    history = {day for kind, day in new if kind in definition.tables}
+    later = later_partitions(definition, min(history), landed) if history else []
+    return sorted({*affected, *later})
 
 
 def _constant(epoch: int, _: date) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from itertools import islice
 from typing import Any, Final
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -171,19 +172,39 @@ def latest_verified_commit(table: DeltaTable | str) -> Commit | None:
     """
     found = open_table(table) if isinstance(table, str) else table
     committed = latest_commit(found) if found is not None else None
-    if found is None or committed is None or committed.version == found.version():
-        return committed
-    strangers = [v for v in range(committed.version + 1, found.version() + 1) if _changes_rows(found, v)]
-    if strangers and set(delta_table(found.table_uri, committed.version).file_uris()) != set(found.file_uris()):
+    if found is not None and committed is not None:
+        check_unchanged_since(found, committed)
+    return committed
+
+
+def check_unchanged_since(
+    table: DeltaTable, committed: Commit, besides: tuple[str, Collection[str]] | None = None
+) -> None:
+    """Raise BrokenState COMMIT_UNNAMED if another writer has changed rows since ``committed``, our latest commit.
+
+    ``besides``: a column and its partitions whose rows may have changed, because the caller replaces them.
+    """
+    if committed.version == table.version():
+        return
+    strangers = [v for v in range(committed.version + 1, table.version() + 1) if _changes_rows(table, v)]
+    if strangers and _files(delta_table(table.table_uri, committed.version), besides) != _files(table, besides):
         raise BrokenState(
             "COMMIT_UNNAMED",
-            f"{found.table_uri}: commit {strangers[0]} changed rows without our metadata (writer and cut)",
+            f"{table.table_uri}: commit {strangers[0]} changed rows without our metadata (writer and cut)",
             state=f"version {committed.version} is the newest that is known to be correct",
             next_step=f"restore the table to version {committed.version}, and let no other tool write to it",
-            table=found.table_uri,
+            table=table.table_uri,
             versions=strangers,
         )
-    return committed
+
+
+def _files(table: DeltaTable, besides: tuple[str, Collection[str]] | None) -> set[str]:
+    if besides is None:
+        return set(table.file_uris())
+    column, values = besides
+    actions = pa.table(table.get_add_actions(flatten=True))
+    partitions = map(str, actions[f"partition.{column}"].to_pylist())
+    return {path for path, at in zip(actions["path"].to_pylist(), partitions, strict=True) if at not in values}
 
 
 def _changes_rows(table: DeltaTable, version: int) -> bool:

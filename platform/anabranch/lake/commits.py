@@ -24,6 +24,7 @@ from anabranch.core.storage import path_of, storage_of
 from anabranch.lake._commit_metadata import (
     Commit,
     CommitMetadata,
+    check_unchanged_since,
     commit_history,
     latest_commit,
     latest_verified_commit,
@@ -41,6 +42,7 @@ __all__ = [
     "Commit",
     "CommitMetadata",
     "append",
+    "check_unchanged_since",
     "commit_history",
     "configure",
     "create",

@@ -11,7 +11,7 @@ from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.serve._named_readers import named_readers
-from anabranch.serve.routes import ACTIVE, Route, route_history, route_of, set_route
+from anabranch.serve.routes import ACTIVE, Route, oldest_version, route_history, route_of, set_route, share_of
 from anabranch.serve.served_versions import served_versions
 
 GRACE = timedelta(days=7)
@@ -28,9 +28,12 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     """
     _check_known(ref)
     route = route_of(ref.settings, ref.name)
-    if route is None or route.shares.get(ref.version):
-        share = route.shares[ref.version] if route else 100
+    if share := share_of(ref):
         raise _conflict("READERS_LEFT", ref, f"{share} % of the view's readers have it", "move them first")
+    if route is None:
+        oldest = oldest_version(ref.settings, ref.name)
+        what, first = f"its readers have v{oldest} because no route is set", f"{ref.name} {oldest}=100"
+        raise _conflict("READERS_LEFT", ref, what, f"set one first: anabranch routes set {first}")
     if route.migration and route.migration["state"] in ACTIVE:
         what = f"a migration is moving the view's readers ({route})"
         raise _conflict("MIGRATION_ACTIVE", ref, what, "wait until it ends")

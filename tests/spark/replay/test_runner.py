@@ -268,6 +268,23 @@ def test_days_that_changed_behind_the_replays_cut_stay(
     assert "replay" not in head(settings).note.extra
 
 
+def test_days_that_changed_behind_the_replays_cut_are_replayed_up_to_the_readers_and_certified_again(
+    spark: SparkSession, settings: Settings, landing: Landing
+) -> None:
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    landing.land([departed("02 07:20")])
+    catch_up(spark, ViewHandle(settings, DELAYS, FLIGHTS))
+    right = rows_of(settings)
+    landing.land([departed("02 07:30")])
+
+    ended = replay(spark, asked(settings, days=(date(2013, 1, 2),), until={"flights": 2}))
+
+    assert (ended.phase, ended.certified, ended.mended) == (PUBLISHED, "flights@4", 0)
+    assert [{**r, CHANGED: 0} for r in rows_of(settings)] == [{**r, CHANGED: 0} for r in right]
+    assert head(settings).note.extra["replay"] == RUN
+    assert left_over(settings) == []
+
+
 def test_what_is_not_equal_is_discarded_without_a_trace(
     spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

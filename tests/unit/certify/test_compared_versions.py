@@ -12,9 +12,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from anabranch.certify._version_rows import join_versions
 from anabranch.certify.compare_versions import VersionComparison, compare_versions
 from anabranch.certify.rendering import version_lines
-from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import create, replace
@@ -23,6 +24,7 @@ from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import VersionRef
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
+from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
 FIRST, SECOND = date(2013, 1, 1), date(2013, 1, 2)
@@ -160,6 +162,37 @@ def test_versions_that_see_closed_events_only_are_compared_at_one_watermark(sett
     with pytest.raises(TryAgain) as refused:
         compare_versions(settings, old, with_fields(new, version=3))
     assert refused.value.code == "NO_COMMON_CUT"
+
+
+def test_a_file_that_is_torn_or_gone_is_an_error_of_ours(settings: Settings) -> None:
+    compared(settings, OLD)
+    table = VersionRef(settings, "delays", 2).speed_table
+    file = Path(DeltaTable(table).file_uris()[0].removeprefix("file://"))
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(BrokenState) as torn:
+        compare_versions(settings, a_view(1), a_view(2))
+    assert torn.value.code == "FILE_UNREADABLE"
+    assert "delays v1 or v2" in torn.value.what
+    file.unlink()
+    with pytest.raises(TryAgain) as gone:
+        compare_versions(settings, a_view(1), a_view(2))
+    assert gone.value.code == "READING_EXPIRED", "maintenance deletes files of older versions"
+
+
+def test_a_comparison_has_a_bound_of_memory_and_leaves_no_spilled_file(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spilled"))
+    (tmp_path / "spilled").mkdir()
+    write(settings, 1, [1], OLD)
+    table = DeltaTable(VersionRef(settings, "delays", 1).speed_table)
+    with join_versions([table, table], HOURLY, ["flights"], summed=False, partition=None) as rows:
+        limit, folder = rows.execute(
+            "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        ).fetchall()[0]
+        assert limit == "953.6 MiB"
+        assert Path(folder).parent == tmp_path / "spilled"
+    assert not list((tmp_path / "spilled").iterdir())
 
 
 def test_an_empty_version_and_a_single_day(settings: Settings) -> None:

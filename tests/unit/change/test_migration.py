@@ -6,15 +6,27 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anabranch
+import duckdb
 import pytest
-from anabranch.certify.certificates import Certificate, Checksum, record
-from anabranch.change.migrate import migration
-from anabranch.change.migrate.migration import advance, days_to_build, halt, resume, rollback, skip_soak, start
+from anabranch.certify.certificates import Certificate, Checksum, newest_sequence, record
+from anabranch.change.migrate import migration, promotion_checks
+from anabranch.change.migrate.migration import (
+    advance,
+    check_start,
+    days_to_build,
+    halt,
+    resume,
+    rollback,
+    skip_soak,
+    start,
+)
 from anabranch.change.migrate.migration_record import Migration, majority_version, migration_of, of_run
 from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, run_checks
+from anabranch.core import clocks
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
@@ -23,7 +35,10 @@ from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
 from anabranch.serve.routes import route_history, set_route
+from anabranch.serve.served_versions import newest_speed
+from anabranch.serve.table_snapshots import Snapshot
 from anabranch.views import View
+from deltalake.exceptions import DeltaError
 from support import small_halves
 from support.small_halves import DAYS, VIEW
 
@@ -105,6 +120,71 @@ def test_a_step_soaks_first(settings: Settings) -> None:
     assert early.value.fields["seconds"] > 3500
 
 
+@pytest.mark.parametrize("error", [duckdb.IOException("the disk"), DeltaError("the log"), ValueError("a record")])
+def test_a_check_that_ends_with_an_unknown_error_is_one_that_cannot_be_run(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever runs the migration lives on, and after two minutes readers are back."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    begin(settings)
+    monkeypatch.setattr(promotion_checks, "compare_versions", fail)
+    with pytest.raises(TryAgain, match=str(error)) as waits:
+        step(settings)
+    assert waits.value.code == "CHECK_NOT_RUN"
+    assert waits.value.__cause__ is error
+    monkeypatch.setattr(migration, "UNCHECKED_SECONDS", 0.0)
+    assert step(settings).state == "rolled back"
+    assert str(error) in route_history(settings, VIEW)[-1].why
+    with pytest.raises(TryAgain, match=str(error)):
+        begin(settings)
+
+
+@pytest.mark.parametrize("unreadable", [1, 2])
+def test_a_step_is_not_reached_while_a_version_cannot_be_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, unreadable: int
+) -> None:
+    """The old version is ahead, so readers of the new one can't follow yet; an error says nothing about that."""
+
+    def read(of: Settings, view: str, version: int) -> tuple[int, Snapshot]:
+        if version == unreadable:
+            raise TryAgain("VIEW_NOT_READY", "its table can't be read now")
+        return newest_speed(of, view, version)
+
+    begin(settings, promise=Expectations(compared=False))
+    small_halves.merge_speed(settings, 4, DAYS[:1])
+    with monkeypatch.context() as broken:
+        broken.setattr(migration, "newest_speed", read)
+        step(settings)
+        with pytest.raises(TryAgain, match="READERS_FOLLOW"):
+            step(settings)
+    with pytest.raises(TryAgain, match="flights@4") as follow:
+        step(settings)
+    assert follow.value.code == "READERS_FOLLOW"
+    small_halves.merge_speed(settings, 4, DAYS[:1], version=2)
+    assert step(settings).share == 5
+
+
+def test_after_a_restart_of_the_machine_a_step_soaks_again_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock begins anew, so nobody knows for how long the step has soaked."""
+    begin(settings, soak_seconds=60)
+    step(settings)
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr(clocks, "_boot", lambda: "after the restart")
+    monkeypatch.setattr(clocks, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for clock.now, left in ((5.0, 60), (35.0, 30)):
+        with pytest.raises(TryAgain) as soaking:
+            step(settings)
+        assert soaking.value.code == "SOAKING"
+        assert soaking.value.fields["seconds"] == pytest.approx(left)
+    clock.now = 66.0
+    assert step(settings).share == 5
+
+
 @pytest.mark.parametrize("soaking", [0, 3600])
 def test_a_certificate_that_turns_red_leads_everybody_back_even_while_it_soaks(
     settings: Settings, soaking: int
@@ -118,6 +198,39 @@ def test_a_certificate_that_turns_red_leads_everybody_back_even_while_it_soaks(
     assert (dict(newest.shares), newest.why) == ({1: 100}, f"a check failed: the paths of v2 differ on {DAYS[0]}")
     with pytest.raises(Conflict, match="rolled back"):
         step(settings)
+
+
+def test_a_day_that_only_the_old_version_has_certified_since_the_start_is_no_reason(settings: Settings) -> None:
+    """Each version's days are certified by a run of its own: one of them is always first."""
+    begin(settings, steps=(50, 100))
+    step(settings)
+    certify(settings, 1, DAYS[1])
+    assert step(settings).share == 100
+    certify(settings, 2, DAYS[1], expected=Checksum(3, 1, 2))
+    assert step(settings).state == "rolled back", "one that isn't equal is"
+
+
+def test_a_day_that_the_old_version_had_certified_at_the_start_is_wanted_of_the_new_one(settings: Settings) -> None:
+    begin(settings)
+    certify(settings, 1, DAYS[1])
+    at_start = newest_sequence(settings)
+    certify(settings, 1, DAYS[1])
+    for certified in (None, at_start):
+        outcome = run_checks(settings, OLD, NEW, Expectations(), thorough=False, certified=certified)
+        assert outcome.failed == (f"v2 has no certificate of {DAYS[1]}, but v1 has",)
+
+
+def test_of_the_route_that_was_judged_and_another_one_meanwhile_the_other_one_stays(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*given: Any) -> int:
+        number = check_start(*given)
+        set_route(settings, VIEW, {2: 100}, by="bob", why="by hand")
+        return number
+
+    monkeypatch.setattr(migration, "check_start", judged)
+    assert refused(settings) == "ROUTE_MOVED"
+    assert [dict(r.shares) for r in route_history(settings, VIEW)] == [{2: 100}]
 
 
 def test_rows_that_differ_beyond_what_was_said_lead_everybody_back(settings: Settings) -> None:

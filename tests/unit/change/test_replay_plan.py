@@ -72,6 +72,16 @@ def test_two_cuts_are_the_days_that_they_touch(
     assert planned(settings, since=since, until=until).days == days
 
 
+def test_a_row_of_a_table_with_history_touches_all_later_days(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    arrived = landed(DAY, 2, type="flight.arrived")
+    land(settings, [landed(day, 1) for day in (BEFORE, DAY, AFTER)], [arrived], [landed(LATER, 3)])
+    both = {"events": ("flight.departed", "flight.arrived"), "refresh": "partitions"}
+    asked = {"since": "flights@1", "until": "flights@2"}
+    assert planned(settings, **asked, view={**both, "tables": ("flight.arrived",)}).days == (DAY, AFTER)
+    assert planned(settings, **asked, view=both).days == (DAY,)
+
+
 @pytest.mark.parametrize(
     ("asked", "code", "field"),
     [

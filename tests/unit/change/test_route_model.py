@@ -52,6 +52,7 @@ ACTION = st.sampled_from(
         *[(name, version) for name in ("retire", "reinstate") for version in (1, 2)],
         *[("kill", where) for where in ("before", "after")],
         *[("wall clock", seconds) for seconds in (-86_400.0, 86_400.0)],
+        ("reboot",),
     ]
 )
 
@@ -64,7 +65,7 @@ class Clock:
     """The clocks of all that decides: only the test moves them."""
 
     def __init__(self) -> None:
-        self.now, self.ahead = 1_000.0, 0.0
+        self.now, self.ahead, self.boots = 1_000.0, 0.0, 1
 
     def monotonic(self) -> float:
         return self.now
@@ -86,6 +87,7 @@ class House:
         self.cuts = {1: 1, 2: 1}
         for module in (clocks, read_plan):
             patch.setattr(module, "time", self.clock)
+        patch.setattr(clocks, "_boot", lambda: f"boot {self.clock.boots}")
         patch.setattr(routes, "PATIENCE", -1.0)
         patch.setattr(routes, "append", lambda *of: self._commit(append, of))
         self.forget()
@@ -100,6 +102,10 @@ class House:
             table_snapshots._earlier,
         ):
             memory.clear()
+
+    def reboot(self) -> None:
+        self.clock.boots += 1
+        self.forget()
 
     def _commit(self, append: Callable[..., int], of: tuple[Any, ...]) -> int:
         killed, self.killed = self.killed, ""
@@ -175,6 +181,9 @@ def check(home: Path, actions: list[tuple[Any, ...]]) -> None:
                     model.now += of[0]
                 case "wall clock":
                     house.clock.ahead += of[0]
+                case "reboot":
+                    house.reboot()
+                    model.reboot()
                 case "kill":
                     house.killed = model.killed = of[0]
                 case _:

@@ -17,19 +17,20 @@ import pyarrow as pa
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.change.replay.control import exclusive
+from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log import commit_log
-from anabranch.operate.doctor import CHECKS, examine
+from anabranch.operate.doctor import CHECKS, _recompute, examine
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.serve.routes import set_route
 from anabranch.views import View
 from anabranch.views.model.definition import CHANGED, PARTITION_DATE
 from support.landed_sample import sample_views
 from support.landing_defects import IN_LANDING, Seed
-from support.small_platform import DAYS, NAME, V1, V2, Clinic, checkpoint, departed
+from support.small_platform import DAYS, NAME, SPEED, V1, V2, Clinic, checkpoint, departed, rows_on
 from support.view_defects import (
     IN_VIEWS,
     commit_unnamed,
@@ -107,6 +108,39 @@ def test_two_defects_are_both_named(clinic: Clinic) -> None:
     report = examined(clinic)
     assert [finding.code for finding in report.findings] == ["CUT_BEYOND", "REPLAY_STOPPED", "DRAFT_LEFT"]
     assert report.broken
+
+
+@pytest.mark.parametrize(("replayed", "codes"), [(DAYS[:1], []), (DAYS[1:2], ["COMMIT_UNNAMED"])])
+def test_a_replay_of_days_replaces_foreign_rows_of_these_days_only(
+    clinic: Clinic, replayed: list[date], codes: list[str]
+) -> None:
+    commit_unnamed(clinic)
+    live = SpeedTable(VersionRef(clinic.settings, NAME, 1).speed_table, V1, SPEED, unverified=True)
+    before = live.newest().note
+    rows = rows_on(replayed, before.cut.epoch("flights"))
+    files = stage_arrow(rows, live.uri, "again", PARTITION_DATE)
+    live.replace(files, replayed, replace(before, extra={**before.extra, REPLAY: "again"}))
+    assert [finding.code for finding in examined(clinic).findings] == codes
+
+
+@pytest.mark.parametrize("lookback", [timedelta(0), timedelta(days=1)])
+def test_each_partition_of_a_speed_half_is_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookback: timedelta
+) -> None:
+    """Also one that no event belongs to: its rows come from a neighbour's events, or from nowhere."""
+    view = replace(V1, lookback=lookback)
+    clinic, computed = Clinic(Settings(home=tmp_path), (view,)), set[date]()
+    clinic.land([departed(0, DAYS[1])])
+    clinic.speed([DAYS[4]], view)
+
+    def certified(_: object, __: object, days: list[date]) -> list[object]:
+        computed.update(days)
+        return []
+
+    monkeypatch.setattr(_recompute, "certify", certified)
+    speed, _ = _recompute.recompute_checks(None, 0)  # type: ignore[arg-type]
+    assert not examined(clinic, checks=[speed]).findings
+    assert computed == {DAYS[1], DAYS[4], *([DAYS[2]] if lookback else [])}
 
 
 def test_a_replay_that_runs_is_none_that_stands_still(clinic: Clinic) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 import pytest
 from anabranch.operate.explain._candidates import Candidates, LandedEvent, Row
 from anabranch.operate.explain._contributions import effects
-from anabranch.operate.explain._evaluator import Budget, EventSet, OutOfTime, ViewEvaluator
+from anabranch.operate.explain._evaluator import Budget, EventSet, OutOfTime, ViewEvaluator, all_of
 from anabranch.operate.explain._minimise import Search
+from py4j.protocol import Py4JNetworkError
 from support.landed_sample import sample_views
 
 pytestmark = pytest.mark.unit
@@ -72,3 +74,50 @@ def test_what_it_names_was_verified_or_is_not_called_so(left: int) -> None:
     assert made.in_time == (len(made.each) == 5)
     if made.others is not None:
         assert frozenset(made.each) in function.done
+
+
+class Failing(ViewEvaluator):
+    """One whose jobs over these sets fail."""
+
+    error: Exception = ValueError("the author's function")
+    over: frozenset[EventSet] = frozenset()
+
+    def _cancelled_in_time(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _job(self, choices: Sequence[EventSet]) -> list[list[Row]]:
+        if self.over & set(choices):
+            raise self.error
+        return [[{"flights": len(choice)}] for choice in choices]
+
+
+def failing(over: EventSet, error: Exception | None = None) -> Failing:
+    candidates = Candidates(pa.table({}), EVENTS, True)
+    found = Failing(None, VIEW, None, candidates, None, Budget(1_000.0), all_of(90))  # type: ignore[arg-type]
+    found.over, found.error = frozenset([over]), error or found.error
+    return found
+
+
+def test_a_function_that_fails_over_some_events_has_no_rows_there() -> None:
+    some, more = all_of(3), all_of(4)
+    assert failing(some).rows([some, more, all_of(90)]) == [[], [{"flights": 4}], [{"flights": 90}]]
+
+
+def test_a_function_that_fails_over_all_events_is_no_row_that_is_missing() -> None:
+    with pytest.raises(ValueError, match="author"):
+        failing(all_of(90)).rows([all_of(3), all_of(90)])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        ConnectionRefusedError(111, "Connection refused"),
+        RuntimeError("Cannot call methods on a stopped SparkContext."),
+        RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_engine_that_is_gone_is_no_error_of_the_function(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        failing(all_of(3), error).rows([all_of(3), all_of(4)])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anabranch.change.replay import cleanup
 from anabranch.change.replay.control import active_replay, cancel, exclusive, set_pace
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest
@@ -29,6 +32,8 @@ from anabranch.change.replay.state import (
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
+from anabranch.operate.maintenance import maintain
+from anabranch.operate.maintenance._report import Policy
 from anabranch.views.model.handle import ViewHandle
 from support.landed_sample import FLIGHTS, sample_views
 
@@ -57,6 +62,64 @@ def test_a_killed_one_is_cancelled_at_once_and_leaves_nothing(settings: Settings
     assert (ended.phase, "cancelled by bert" in ended.said) == (CANCELLED, True)
     assert not [folder for folder in folders if folder.parent.exists()]
     assert list_states(VersionRef(settings, VIEW.name, 1)) == [ended]
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_cancel(settings: Settings, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Killed before the ``step``-th of: its state, three folders, the control file."""
+    left = iter(range(step + 1))
+
+    def stops(real: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*given: Any, **more: Any) -> Any:
+            if next(left) == step:
+                raise Killed
+            return real(*given, **more)
+
+        return act
+
+    with monkeypatch.context() as patched:
+        for name in ("write_state", "delete_control"):
+            patched.setattr(cleanup, name, stops(getattr(cleanup, name)))
+        patched.setattr("shutil.rmtree", stops(shutil.rmtree))
+        with pytest.raises(Killed):
+            cancel(VersionRef(settings, VIEW.name, 1), "bert")
+
+
+def test_a_cancel_that_is_killed_before_the_end_is_stored_has_deleted_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = begun(settings)
+    killed_cancel(settings, monkeypatch, 0)
+    now = active_replay(VersionRef(settings, VIEW.name, 1))
+    assert read_control(settings, now).cancelled_by == "bert", "whoever continues it ends it"
+    assert all(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+@pytest.mark.parametrize("completed_by", ["the same run", "the next cancel", "another run", "maintenance"])
+def test_an_end_that_is_killed_while_files_are_deleted_is_completed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, step: int, completed_by: str
+) -> None:
+    ref, folders = VersionRef(settings, VIEW.name, 1), begun(settings)
+    killed_cancel(settings, monkeypatch, step)
+    assert [state.phase for state in list_states(ref)] == [CANCELLED]
+    match completed_by:
+        case "the same run":
+            request = ReplayRequest(ViewHandle(settings, VIEW, FLIGHTS), "one")
+            assert replay(None, request).phase == CANCELLED  # type: ignore[arg-type]
+        case "the next cancel":
+            with pytest.raises(BadInput, match="no replay"):
+                cancel(ref, "bert")
+        case "another run":
+            with exclusive(ref, "two"):
+                pass
+        case _:
+            assert not maintain(settings, Policy()).failed
+    assert not [folder for folder in folders if folder.exists()]
+    assert [path.name for path in state_file(ref, "one").parent.iterdir()] == ["one.json"]
 
 
 def test_a_running_one_is_asked_to_end(settings: Settings) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from anabranch.change.replay._feed import LandingFeed
-from anabranch.change.replay._log_mirror import LogMirror, TopicSource
+from anabranch.change.replay._log_mirror import DIFFERS, LogMirror, TopicSource
 from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
-from anabranch.core.errors import BrokenState
+from anabranch.core.errors import AnabranchError, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.commits import widen
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.log.archived_commits import read_commit
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
@@ -166,6 +167,21 @@ def test_slices_are_whole_epochs_up_to_a_size_and_an_end(landing: Landing, tmp_p
     assert (again.done, again.total, again.poll()) == (4, 4, False)
 
 
+def test_an_end_that_is_moved_gives_what_is_behind_it(landing: Landing, tmp_path: Path) -> None:
+    slices = LandingFeed({"flights": landing.uri}, tmp_path / "mirrors", {"flights": 2})
+    landing.land([departed(5)])
+    while slices.poll():
+        slices.release_next()
+    slices.extend(landing.cut)
+    landing.land([departed(6)])
+    given = []
+    while slices.poll():
+        given.append(slices.release_next().cut.epoch("flights"))
+    assert (given[-1], slices.done, slices.total) == (4, 5, 5)
+    slices.extend(Cut({"flights": Position(1, {})}))
+    assert (slices.poll(), slices.until) == (False, {"flights": 4}), "an end never moves back"
+
+
 def test_nothing_behind_the_end_is_given_not_even_by_a_commit_that_lands_nothing(
     landing: Landing, tmp_path: Path
 ) -> None:
@@ -254,3 +270,49 @@ def test_a_slice_that_was_killed_shows_each_record_once(
         again.release(version)
     shown = [version for files in again.held().values() for path in files for version in path.split("-")]
     assert shown == ["1", "2", "3"]
+
+
+STAGING = BrokenState("STAGING_FAILED", "the folder can't be written: the job was aborted")
+JAVA = "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: Job aborted.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "code"),
+    [
+        (ValueError(f"[USER_RAISED_EXCEPTION] {DIFFERS} in partition 0 at offset 3"), None, "LOG_DIFFERS"),
+        (STAGING, RuntimeError(f"{JAVA}Caused by: X: {DIFFERS} in partition 0 at offset 3"), "LOG_DIFFERS"),
+        (STAGING, RuntimeError(f"{JAVA}Caused by: java.io.IOException: No space left on device"), "STAGING_FAILED"),
+        (
+            STAGING,
+            RuntimeError(f"{JAVA}Caused by: org.apache.kafka.common.errors.TimeoutException: no answer"),
+            "BROKER_UNREACHABLE",
+        ),
+        (TryAgain("BROKER_REFUSED", "no"), None, "BROKER_REFUSED"),
+    ],
+)
+def test_only_other_bytes_are_a_log_that_differs(
+    landing: Landing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception, code: str
+) -> None:
+    """What else can go wrong is repeated, or mended, as anywhere."""
+
+    def fail(*_: object) -> None:
+        raise error from cause
+
+    monkeypatch.setattr("anabranch.change.replay._log_mirror.stage_frame", fail)
+    monkeypatch.setattr(LogMirror, "_rows", lambda *_: None)
+    mirror = LogMirror(landing.uri, tmp_path / "mirror", TopicSource(None, landing.settings, FLIGHTS))  # type: ignore[arg-type]
+    with pytest.raises(AnabranchError) as told:
+        mirror.release(2)
+    assert told.value.code == code
+
+
+def test_an_error_that_is_not_ours_stays_what_it_is(
+    landing: Landing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(LogMirror, "_rows", fail)
+    mirror = LogMirror(landing.uri, tmp_path / "mirror", TopicSource(None, landing.settings, FLIGHTS))  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        mirror.release(2)

@@ -11,14 +11,14 @@ import anabranch
 import pytest
 from anabranch.change.replay.publish import is_published, publish_days, publish_whole
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.core.errors import AnabranchError, Conflict
+from anabranch.core.errors import AnabranchError, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.lake import commits, latest_commit
 from anabranch.lake.files import StagedFile, stage_arrow, stage_links
 from anabranch.lake.layout import VersionRef
 from anabranch.views.model.definition import PARTITION_DATE, Refresh
 from anabranch.views.model.handle import ViewHandle
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from support.landed_sample import FLIGHTS
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
 
@@ -114,3 +114,47 @@ def test_a_live_commit_behind_its_check_is_not_published_over(
     assert live is not None
     assert live.note.cut == clinic.cut
     assert not is_published(view, RUN, 0)
+
+
+def test_days_are_not_published_over_rows_of_other_days_that_a_stranger_wrote(clinic: Clinic) -> None:
+    write_deltalake(live_table(clinic.settings), rows_on(DAYS[3:4], 1, origin="stranger"), mode="append")
+
+    with pytest.raises(AnabranchError) as refused:
+        show(clinic, whole=False)
+
+    assert refused.value.code == "COMMIT_UNNAMED"
+    assert not is_published(clinic.handle(), RUN, 0), "readers would take the stranger's rows for the stream's own"
+    assert not list((Path(live_table(clinic.settings)) / "builds").glob("replay-*"))
+
+
+def test_days_are_published_over_what_a_stranger_wrote_into_them(clinic: Clinic) -> None:
+    before = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+    write_deltalake(live_table(clinic.settings), rows_on(DAYS[1:2], 1, origin="stranger"), mode="append")
+
+    show(clinic, whole=False)
+
+    assert is_published(clinic.handle(), RUN, 0)
+    assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
+
+
+def test_an_event_that_only_batch_gets_is_no_reason_to_keep_a_day(clinic: Clinic) -> None:
+    """It is late: no row of a speed half depends on it, in neither of the two tables."""
+    clinic.land([departed(9, DAYS[0])])
+    assert clinic.decisions.rows[-1]["late"]
+    clinic.speed([DAYS[3]])
+
+    show(clinic, whole=False)
+
+    assert is_published(clinic.handle(), RUN, 0)
+
+
+def test_days_that_an_event_on_time_has_touched_are_kept(clinic: Clinic) -> None:
+    clinic.land([departed(9, DAYS[4])])
+    assert not clinic.decisions.rows[-1]["late"]
+    clinic.speed([DAYS[4]])
+
+    with pytest.raises(TryAgain) as refused:
+        publish_days(clinic.handle(), RUN, str(clinic.handle().replay_tables / RUN), DAYS[3:])
+
+    assert refused.value.code == "DAYS_TOUCHED"
+    assert not is_published(clinic.handle(), RUN, 0)

@@ -104,6 +104,17 @@ def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
     assert refused(lambda: gone(settings)).code == "READERS_LEFT"
 
 
+def test_without_a_route_it_says_which_version_readers_have(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    for version in (1, 2):
+        small_halves.start_speed(settings, 3, version=version)
+    oldest, newer = (refused(lambda version=version: gone(settings, version)) for version in (1, 2))
+    assert (oldest.code, newer.code) == ("READERS_LEFT", "READERS_LEFT")
+    assert "100 % of the view's readers have it" in oldest.what
+    assert "its readers have v1 because no route is set" in newer.what
+    assert newer.next_step == f"set one first: anabranch routes set {VIEW} 1=100"
+
+
 def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
     anabranch.read(VIEW, settings=settings, reader="dashboard-8")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 
-from anabranch.certify.certificates import newest_certificates
+from anabranch.certify.certificates import newest_sequence
 from anabranch.change.migrate.migration_record import (
     STEPS,
     Migration,
@@ -22,9 +21,15 @@ from anabranch.change.migrate.migration_record import (
     not_moving,
     of_run,
 )
-from anabranch.change.migrate.promotion_checks import CheckOutcome, Expectations, failed_checks, run_checks, uncertified
-from anabranch.change.migrate.step_progress import StepProgress, forget, observe, step_progress
-from anabranch.compute.batch.publish import publications
+from anabranch.change.migrate.promotion_checks import (
+    CheckOutcome,
+    Expectations,
+    days_to_build,
+    failed_checks,
+    run_checks,
+    uncertified,
+)
+from anabranch.change.migrate.step_progress import StepProgress, forget, is_of_this_boot, observe, step_progress
 from anabranch.core.clocks import Moment
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
@@ -72,12 +77,10 @@ def start(
 
     Raises what ``check_start`` raises; BadInput CHECK_REFUSED, Conflict CHECKS_FAILED: nothing was changed.
     """
-    check_start(settings, old, new, steps, soak_seconds)
-    before = route_of(settings, old.name)
-    soak, number = float(soak_seconds), before.number if before else 0
-    expectations = promise or Expectations()
+    number = check_start(settings, old, new, steps, soak_seconds)
+    promise, soak, certified = promise or Expectations(), float(soak_seconds), newest_sequence(settings)
     migration = Migration(
-        old.name, old.version, new.version, tuple(steps), soak, expectations, run=run, begun=number + 1
+        old.name, old.version, new.version, tuple(steps), soak, promise, run=run, begun=number + 1, certified=certified
     )
     failed = failed_checks(settings, old, new, migration.promise)
     if failed:
@@ -101,7 +104,9 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     progress = _update_progress(settings, route, migration)
     left = _remaining_soak(migration, progress)
     since = (migration.begun or route.number) if migration.share else None
-    outcome = run_checks(settings, old, new, migration.promise, thorough=left <= 0, since=since)
+    outcome = run_checks(
+        settings, old, new, migration.promise, thorough=left <= 0, since=since, certified=migration.certified
+    )
     failed = [*outcome.failed, *_overdue(settings, route, outcome)]
     if failed:
         back = replace(migration, state="rolled back", share=0, hastened=False)
@@ -118,7 +123,8 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
     if migration.share and progress.reached is None:
         raise TryAgain(
             "READERS_FOLLOW",
-            f"{migration.view}: readers of v{old.version} have seen {progress.follow}, v{new.version} doesn't cover it",
+            f"{migration.view}: readers of v{old.version} have seen {progress.follow or 'a cut that is unknown'}, "
+            f"v{new.version} doesn't cover it, or can't be read",
             state="they keep what they have seen until it does; all checks pass",
             next_step="wait; anabranch status shows how far the stream of the new version is",
             seconds=_POLL_SECONDS,
@@ -142,22 +148,25 @@ def advance(settings: Settings, old: View, new: View, *, by: str) -> Migration:
 
 
 def _update_progress(settings: Settings, route: Route, migration: Migration) -> StepProgress:
-    """Record whether the new version covers by now what any reader had seen of the old one when the route was set."""
+    """Record whether the new version covers by now what any reader had seen of the old one when the route was set, and
+    since when: after a restart of the machine, since the first look at it."""
     if not migration.share:
         return StepProgress()
     known = step_progress(settings, migration.view, route.number)
     follow = known.follow if known.follow is not None else _cut(VersionRef(settings, migration.view, migration.old))
-    reached = known.reached
-    if reached is None and covers(_cut(VersionRef(settings, migration.view, migration.new)), follow):
-        reached = Moment.now()
+    reached = known.reached if is_of_this_boot(known.reached) else None
+    if reached is None and follow is not None:
+        covered = _cut(VersionRef(settings, migration.view, migration.new))
+        reached = Moment.now() if covered is not None and covers(covered, follow) else None
     return observe(settings, migration.view, route.number, follow=follow, reached=reached)
 
 
-def _cut(ref: VersionRef) -> Cut:
+def _cut(ref: VersionRef) -> Cut | None:
+    """Return the cut of a version's speed half; None if it can't be read, which says nothing about its cut."""
     try:
         return newest_speed(ref.settings, ref.name, ref.version)[1].newest.note.cut
-    except AnabranchError:  # the version can't be read
-        return Cut()
+    except AnabranchError:
+        return None
 
 
 def _overdue(settings: Settings, route: Route, outcome: CheckOutcome) -> list[str]:
@@ -226,9 +235,10 @@ def _commit(settings: Settings, migration: Migration, share: int, by: str, why: 
     return migration
 
 
-def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] = STEPS, soak: float = 0) -> None:
-    """Check whether a migration may start, before anything is built for it. Raises BadInput VERSIONS_WRONG or
-    STEPS_WRONG; Conflict MIGRATION_ACTIVE, or READERS_ELSEWHERE (some readers don't have the old version)."""
+def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] = STEPS, soak: float = 0) -> int:
+    """Check whether a migration may start, before anything is built for it, and return the number of the route that
+    was checked (0: there is none). Raises BadInput VERSIONS_WRONG or STEPS_WRONG; Conflict MIGRATION_ACTIVE, or
+    READERS_ELSEWHERE (some readers don't have the old version)."""
     if old.name != new.name or old.version == new.version:
         raise BadInput(
             "VERSIONS_WRONG",
@@ -245,15 +255,15 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
             next_step="steps increase and end with 100, like 1,5,25,50,100; the soak time is 0 or more",
             field="steps",
         )
-    newest = migration_of(settings, old.name)
-    if newest is not None and newest[1].active:
+    route = route_of(settings, old.name)  # once: what is judged is what the start is committed upon
+    newest = Migration.from_json(route.migration) if route and route.migration else None
+    if newest is not None and newest.active:
         raise Conflict(
             "MIGRATION_ACTIVE",
-            f"{old.name}: a migration from v{newest[1].old} to v{newest[1].new} is active, at {newest[1].share} %",
+            f"{old.name}: a migration from v{newest.old} to v{newest.new} is active, at {newest.share} %",
             state="nothing was changed",
             next_step=f"wait until it ends, or anabranch migrate rollback {old.name}",
         )
-    route = newest[0] if newest else route_of(settings, old.name)
     shares = dict(route.shares) if route else {oldest_version(settings, old.name): 100}
     if shares != {old.version: 100}:
         raise Conflict(
@@ -262,6 +272,7 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
             state="nothing was changed",
             next_step=f"migrate from the version that they have, or anabranch routes set {old.name} {old.version}=100",
         )
+    return route.number if route else 0
 
 
 def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) -> Conflict:
@@ -286,13 +297,3 @@ def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) 
         failed=tuple(failed),
         days=[str(day) for day in days],
     )
-
-
-def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
-    """Return the published days of the old version that the new version hasn't published, or not certified as equal."""
-    if new.kappa:
-        return []
-    built = VersionRef(settings, new.name, new.version)
-    published, certified = publications(built.batch_table), newest_certificates(built)
-    wanted = publications(VersionRef(settings, old.name, old.version).batch_table)
-    return sorted(day for day in wanted if day not in published or day not in certified or not certified[day].equal)

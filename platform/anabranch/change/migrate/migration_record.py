@@ -37,6 +37,9 @@ class Migration:
     """The Airflow run that executes it; empty if started manually."""
     begun: int = 0
     """The number of the route that it started with; 0 if an older version of this code started it."""
+    certified: int | None = None
+    """The sequence number of the newest certificate when it began; None if an older version of this code started
+    it."""
 
     @property
     def active(self) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
 from anabranch.certify.breaking_changes import breaking_changes, undeclared_text
-from anabranch.certify.certificates import newest_certificates
+from anabranch.certify.certificates import certified_partitions, newest_certificates
 from anabranch.certify.compare_versions import compare_versions
-from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
+from anabranch.compute.batch.publish import publications
+from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_untracked
@@ -17,6 +19,7 @@ from anabranch.serve.reader_log import failed_reads
 from anabranch.views import View
 
 _SHOWN = 3
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +88,19 @@ def run_checks(
     *,
     thorough: bool,
     since: int | None = None,
+    certified: int | None = None,
     broken: bool = True,
 ) -> CheckOutcome:
     """Run each check separately, so that one that can't run doesn't hide the others.
 
     Without ``thorough``, runs only the checks that read no rows: certificates, how far behind both versions are, and
-    failed reads of the new version that route number ``since`` or a newer one sent there. ``broken``: a missing or
-    corrupt table counts as a failed check; otherwise its error is raised.
+    failed reads of the new version that route number ``since`` or a newer one sent there. ``certified``: the newest
+    certificate's sequence number when the migration began; the new version need not have certificates of partitions
+    that the old one has certified since (None: it needs all). ``broken``: a missing or corrupt table counts as a failed
+    check; otherwise its error is raised.
     """
     checks: list[Callable[[], Iterator[str]]] = [
-        lambda: _check_certificates(settings, old, new),
+        lambda: _check_certificates(settings, old, new, certified),
         lambda: _check_behind(settings, old, new, promise),
     ]
     if since is not None:
@@ -115,16 +121,31 @@ def run_checks(
             if not broken:
                 raise
             failed.append(f"a check can't run: {error.what}")
+        except Exception as error:  # else it would end whatever runs the migration, and nobody would roll back
+            log.exception("a check of %s v%s ended with an error", new.name, new.version)
+            not_run.append(_not_run(new, error))
     return CheckOutcome(tuple(dict.fromkeys(failed)), tuple(not_run))
 
 
-def _check_certificates(settings: Settings, old: View, new: View) -> Iterator[str]:
+def _not_run(new: View, error: Exception) -> TryAgain:
+    wait = TryAgain(
+        "CHECK_NOT_RUN",
+        f"a check of {new.name} v{new.version} ended with {type(error).__name__}: {root_cause(error)}",
+        state="no reader was moved; the other checks were run",
+        next_step="the check is repeated; its log has the whole error",
+    )
+    wait.__cause__ = error
+    return wait
+
+
+def _check_certificates(settings: Settings, old: View, new: View, until: int | None) -> Iterator[str]:
     known = {view.version: newest_certificates(VersionRef(settings, view.name, view.version)) for view in (old, new)}
     for version, certificates in known.items():
         unequal = [str(day or "the whole view") for day, each in certificates.items() if not each.equal]
         if unequal:
             yield f"the paths of v{version} differ on {_listed(unequal)}"
-    missing = [str(day or "the whole view") for day in known[old.version] if day not in known[new.version]]
+    wanted = certified_partitions(VersionRef(settings, old.name, old.version), until)
+    missing = [str(day or "the whole view") for day in known[old.version] if day in wanted - known[new.version].keys()]
     if missing:
         yield f"v{new.version} has no certificate of {_listed(missing)}, but v{old.version} has"
 
@@ -134,6 +155,16 @@ def uncertified(settings: Settings, old: View, new: View) -> list[date | None]:
     view."""
     known = newest_certificates(VersionRef(settings, new.name, new.version))
     return [day for day in newest_certificates(VersionRef(settings, old.name, old.version)) if day not in known]
+
+
+def days_to_build(settings: Settings, old: View, new: View) -> list[date]:
+    """Return the published days of the old version that the new version hasn't published, or not certified as equal."""
+    if new.kappa:
+        return []
+    built = VersionRef(settings, new.name, new.version)
+    published, certified = publications(built.batch_table), newest_certificates(built)
+    wanted = publications(VersionRef(settings, old.name, old.version).batch_table)
+    return sorted(day for day in wanted if day not in published or day not in certified or not certified[day].equal)
 
 
 def epochs_behind(ref: VersionRef) -> int:

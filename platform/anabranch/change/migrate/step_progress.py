@@ -57,17 +57,24 @@ def step_progress(settings: Settings, view: str, number: int) -> StepProgress:
 
 
 def observe(settings: Settings, view: str, number: int, **observed: Any) -> StepProgress:
-    """Add observations to a step's progress. ``follow`` and ``reached`` are set once and then kept; ``unchecked`` is
-    replaced, and may be None."""
+    """Add observations to a step's progress. ``follow`` is set once and then kept, and so is ``reached`` until the
+    machine restarts; ``unchecked`` is replaced, and may be None."""
 
     def merge(known: StepProgress) -> StepProgress:
-        kept = {name: getattr(known, name) for name in ("follow", "reached") if getattr(known, name) is not None}
+        kept: dict[str, Any] = {"follow": known.follow} if known.follow is not None else {}
+        if is_of_this_boot(known.reached):
+            kept["reached"] = known.reached
         return replace(known, **{**observed, **kept})
 
     known = step_progress(settings, view, number)
     if merge(known) == known:
         return known
     return STEP.change(_path(settings, view, number), lambda found: merge(found or StepProgress()))
+
+
+def is_of_this_boot(moment: Moment | None) -> bool:
+    """Whether the time since ``moment`` can be told: the machine hasn't restarted since, and it is the same one."""
+    return moment is not None and moment.age() is not None
 
 
 def forget(settings: Settings, view: str, before: int) -> None:

@@ -29,8 +29,8 @@ class Slice:
 @dataclass
 class LandingFeed:
     """``landing``: the table of each topic. ``mirrors``: the folder of their mirrors. ``until``: the last epoch to
-    release, by topic; a topic that isn't listed has no end. ``mirror``: creates a topic's mirror from the topic's name,
-    its table and the mirror's folder."""
+    release, by topic; a topic that isn't listed has no end. Later commits are kept for ``extend``. ``mirror``: creates
+    a topic's mirror from the topic's name, its table and the mirror's folder."""
 
     landing: Mapping[str, str]
     mirrors: Path
@@ -44,7 +44,7 @@ class LandingFeed:
         self._positions: dict[str, Position] = {}
         self._newest_us: int | None = None
         self._times: dict[str, int] = {}
-        self._ended: set[str] = set()
+        self._beyond: dict[str, deque[LandedCommit]] = {topic: deque() for topic in self.landing}
         self._size = _FIRST_RECORDS
         self.done = 0
         self.total = 0
@@ -79,6 +79,10 @@ class LandingFeed:
                 self._waiting.append((topic, commit))
         return bool(self._waiting)
 
+    def extend(self, cut: Cut) -> None:
+        """Move the end of each topic that has one to ``cut``, where that is later."""
+        self.until = {topic: max(last, cut.epoch(topic)) for topic, last in self.until.items()}
+
     def release_next(self, event_seconds: float | None = None) -> Slice:
         """Release the next slice, of at most ``event_seconds`` of event time (None: no limit)."""
         records, begin, released = 0, self.event_seconds, dict[str, int]()
@@ -104,13 +108,12 @@ class LandingFeed:
     def _new_commits(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
         """Yield the topic's new commits up to its end, each with a commit time made monotonic, since clocks may go
         back."""
-        last = self.until.get(topic)
-        for commit in self._commits[topic].read_new():
-            if last is not None and commit.cut is not None and commit.cut.epoch(topic) > last:
-                self._ended.add(topic)
-            if topic not in self._ended:
-                self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
-                yield self._times[topic], commit
+        last, known = self.until.get(topic), self._beyond[topic]
+        known.extend(self._commits[topic].read_new())
+        while known and (last is None or known[0].cut is None or known[0].cut.epoch(topic) <= last):
+            commit = known.popleft()
+            self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
+            yield self._times[topic], commit
 
     def _count(self, topic: str, commit: LandedCommit) -> None:
         self.done += commit.rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from urllib.parse import unquote
 
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.contracts import Topic
-from anabranch.core.errors import BadInput, BrokenState, root_cause
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.admin import begin_offsets
+from anabranch.ingest.kafka.client import unreachable
 from anabranch.ingest.landing.decoding import decode
 from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.table.schema import EVENT_DATE, QUARANTINED, VALID
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+DIFFERS: Final = "the log has different bytes than landing"
+_NO_ANSWER: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|Coordinator\w+)Exception"
+    r"|TimeoutException: Cannot fetch record"
+)
 _SLICE: Final = "slice.json"
 
 
@@ -42,7 +49,7 @@ class LogMirror(Mirror):
 
     Landing's decisions about a record (epoch, valid, late, event time) are kept, because they are made once. A record
     that the log no longer has is taken from landing. Raises BrokenState LOG_DIFFERS if the log's bytes of a record
-    aren't those that were landed.
+    aren't those that were landed; TryAgain BROKER_UNREACHABLE.
     """
 
     def __init__(self, landing: str, folder: Path, log: TopicSource) -> None:
@@ -105,13 +112,24 @@ class LogMirror(Mirror):
         try:
             staged = stage_frame(rows, self.uri, f"relanded-{time.time_ns()}", EVENT_DATE)
         except Exception as error:
-            raise BrokenState(
-                "LOG_DIFFERS",
-                f"{self._source.topic.name} can't be replayed from the log: {root_cause(error)}",
-                state="nothing was published; readers keep what they had",
-                next_step=f"anabranch landing verify {self._source.topic.name}; or replay from landing",
-            ) from error
+            if (failure := self._failure(error)) is not None:
+                raise failure from error
+            raise
         return [{"add": _add(file)} for file in staged]
+
+    def _failure(self, error: Exception) -> AnabranchError | None:
+        """Return what the log itself has caused: other bytes than landing's, or no answer. None for another error."""
+        topic, settings = self._source.topic.name, self._source.settings
+        cause = next((each for each in (error, error.__cause__) if DIFFERS in str(each)), None)
+        if cause is not None:
+            return BrokenState(
+                "LOG_DIFFERS",
+                f"{topic} can't be replayed from the log: {root_cause(cause)}",
+                state="nothing was published; readers keep what they had",
+                next_step=f"anabranch landing verify {topic}; or replay from landing",
+            )
+        cause = next((each for each in (error, error.__cause__) if _NO_ANSWER.search(str(each))), None)
+        return unreachable(settings, f"reading {topic} again", root_cause(cause)) if cause is not None else None
 
     def _offsets(self, version: int) -> dict[int, tuple[int, int]]:
         """Return the offsets that the commit landed, per partition: the first one, and the one after the last."""
@@ -156,9 +174,7 @@ def _checked_value(has_headers: bool) -> Column:
     if has_headers:
         differs |= F.col("headers").isNotNull() & ~F.col("log.headers").eqNullSafe(F.col("headers"))
     differs = F.col("log").isNotNull() & differs
-    message = F.concat(
-        F.lit("the log has different bytes than landing in partition "), "partition", F.lit(" at offset "), "offset"
-    )
+    message = F.concat(F.lit(f"{DIFFERS} in partition "), "partition", F.lit(" at offset "), "offset")
     return F.when(differs, F.raise_error(message).cast("binary")).otherwise(F.col("value")).alias("value")
 
 

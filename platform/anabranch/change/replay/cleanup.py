@@ -9,24 +9,51 @@ from dataclasses import replace
 from pathlib import Path
 
 from anabranch.change.replay.publish import owns_live
-from anabranch.change.replay.state import PUBLISHED, ReplayState, delete_control, read_state, write_state
+from anabranch.change.replay.state import (
+    PUBLISHED,
+    ReplayState,
+    delete_control,
+    has_control,
+    list_states,
+    read_state,
+    write_state,
+)
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 
 
 def finish(settings: Settings, state: ReplayState, phase: str, said: str) -> ReplayState:
-    """Store how a replay ended, after its files are deleted: an ended replay has no files, except the checkpoint of a
-    published replay of the whole view, with which the live stream continues."""
-    ref, run = VersionRef(settings, state.view, state.version), state.run
-    folders = [ref.replay_tables / run, ref.replay_mirrors / run]
-    if phase != PUBLISHED or state.days:
-        folders.append(ref.replay_checkpoints / run)
-    for folder in folders:
+    """Store how a replay ended, then delete its files. A kill in between leaves files of an ended replay, which
+    whoever takes the lock of the version's replays next deletes."""
+    ended = write_state(settings, replace(state, phase=phase, said=said))
+    delete_files(settings, ended)
+    return ended
+
+
+def delete_files(settings: Settings, ended: ReplayState) -> None:
+    """Delete all of an ended replay but its state, and the checkpoint of a published replay of the whole view, with
+    which the live stream continues. Safe to repeat. Call it with the lock of the version's replays."""
+    for folder in _folders(settings, ended):
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # not empty: other runs have folders there
             os.removedirs(folder.parent)
-    delete_control(settings, state)
-    return write_state(settings, replace(state, phase=phase, said=said))
+    delete_control(settings, ended)
+
+
+def incompletely_deleted(ref: VersionRef) -> list[ReplayState]:
+    """Return the ended replays of a version whose files a kill has kept from being deleted."""
+    ended = (state for state in list_states(ref) if state.ended)
+    return [
+        state
+        for state in ended
+        if has_control(ref.settings, state) or any(folder.exists() for folder in _folders(ref.settings, state))
+    ]
+
+
+def _folders(settings: Settings, ended: ReplayState) -> list[Path]:
+    ref, run = VersionRef(settings, ended.view, ended.version), ended.run
+    folders = [ref.replay_tables / run, ref.replay_mirrors / run]
+    return folders if ended.phase == PUBLISHED and not ended.days else [*folders, ref.replay_checkpoints / run]
 
 
 def delete_unused_checkpoints(ref: VersionRef) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
-from anabranch.change.replay.cleanup import finish
+from anabranch.change.replay.cleanup import delete_files, finish, incompletely_deleted
 from anabranch.change.replay.publish import is_published
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.state import (
@@ -32,8 +32,18 @@ def exclusive(ref: VersionRef, run: str) -> Iterator[None]:
         waiting = [s.run for s in list_states(ref) if not s.ended and s.run != run]
         if waiting:
             what = f"replay {waiting[0]} of it has not ended"
-            raise _running(ref, what, "clear its run, so that it continues")
+            raise _running(ref, what, "clear its task replay in Airflow, so that it continues")
+        for state in incompletely_deleted(ref):
+            delete_files(ref.settings, state)
         yield
+
+
+def complete_deletion(ref: VersionRef) -> None:
+    """Delete what ended replays of this version have left because of a kill, unless a replay runs, which does that."""
+    if incompletely_deleted(ref):
+        with suppress(Conflict), replay_lock(ref):
+            for state in incompletely_deleted(ref):
+                delete_files(ref.settings, state)
 
 
 def active_replay(ref: VersionRef) -> ReplayState:
@@ -57,6 +67,7 @@ def set_pace(settings: Settings, state: ReplayState, pace: Pace) -> None:
 def cancel(ref: VersionRef, by: str) -> ReplayState:
     """Cancel the replay and delete its files: at once if it was killed, otherwise before its next slice or step. If it
     is published by then, it stays published. Raises BadInput NO_REPLAY."""
+    complete_deletion(ref)
     state = active_replay(ref)
     update_control(ref.settings, state, lambda control: replace(control, cancelled_by=by))
     try:

@@ -65,13 +65,15 @@ def publish_whole(view: ViewHandle, run: str, uri: str) -> None:
 def publish_days(view: ViewHandle, run: str, uri: str, days: Sequence[date]) -> None:
     """Replace ``days`` of the live table by those of the table at ``uri``. The live table keeps its commit metadata.
 
-    Raises TryAgain DAYS_TOUCHED if one of the days changed between the two cuts; Conflict TABLE_MOVED. Nothing was
+    Raises TryAgain DAYS_TOUCHED if an event on time changed one of the days between the two cuts; Conflict
+    TABLE_MOVED; BrokenState COMMIT_UNNAMED if another writer has changed other days of the live table. Nothing was
     written then.
     """
     replayed, live = _newest_commit(uri), _live(view, uri)
     before = live.newest()
+    live.check_other_partitions(days)
     counts = count_affected_events(view, days, replayed.note.cut, before.note.cut)
-    changed = {day for day in days if counts[day].between}
+    changed = {day for day in days if counts[day].on_time_between}
     changed |= closed_between(view, days, replayed.note.cut, before.note.cut)
     if changed:
         raise TryAgain(

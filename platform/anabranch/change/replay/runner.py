@@ -16,7 +16,7 @@ from anabranch.change.replay._feed import LandingFeed, Slice, event_limit
 from anabranch.change.replay._keep_live_epochs import keep_live_epochs
 from anabranch.change.replay._log_mirror import LogMirror, TopicSource
 from anabranch.change.replay.cleanup import delete_unused_checkpoints, finish
-from anabranch.change.replay.control import exclusive
+from anabranch.change.replay.control import complete_deletion, exclusive
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.change.replay.publish import is_published, live_cut, publish_days, publish_whole
 from anabranch.change.replay.rate_limit import Pace, Processes
@@ -73,6 +73,7 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
     view = request.view
     known = read_state(view, request.run)
     if known is not None and known.ended:
+        complete_deletion(view)
         return known
     with exclusive(view, request.run):
         known = read_state(view, request.run)  # again: it may have been cancelled meanwhile
@@ -194,7 +195,8 @@ class _Replay:
         return result.difference
 
     def _publish(self) -> ReplayState:
-        """Catch up and publish. Retried while the live stream commits first; each time a little more is replayed."""
+        """Catch up and publish. Retried while the live stream commits first; each time a little more is replayed. Days
+        that events have changed meanwhile are replayed up to the readers' cut, and certified again."""
         for attempt in range(_ROUNDS):
             self._catch_up()
             self._save(PUBLISHING)
@@ -204,9 +206,21 @@ class _Replay:
                 if error.code not in ("REPLAY_BEHIND", "DAYS_TOUCHED", "TABLE_MOVED") or attempt == _ROUNDS - 1:
                     raise
                 log.info("%s", error.what)
+                if error.code == "DAYS_TOUCHED" and (difference := self._replay_further()):
+                    return self._end(REFUSED, difference)
                 continue
             return self._end(PUBLISHED, _outcome(self._state))
         raise AssertionError("unreachable")
+
+    def _replay_further(self) -> str:
+        """Replay up to the readers' cut, and return what differs there. If readers are behind, wait a little."""
+        readers = live_cut(self._view)
+        if self._feed.cut.covers(readers):
+            time.sleep(_CATCH_UP_SECONDS)
+            return ""
+        self._feed.extend(readers)
+        self._stream()
+        return self._certify(self._keep_live_epochs())
 
     def _catch_up(self) -> None:
         """Release what has landed meanwhile, without pauses, until the replay covers the readers' cut."""
@@ -269,18 +283,13 @@ class _Replay:
             self._view.settings,
             replace(
                 self._state,
-                phase=phase,
-                cut=str(feed.cut),
-                done=feed.done,
-                total=feed.total,
+                phase=phase, cut=str(feed.cut), done=feed.done, total=feed.total,
                 seconds=round(self._before.seconds + time.monotonic() - self._started, 3),
                 cpu_seconds=round(self._before.cpu_seconds + self._processes.cpu_seconds() - self._used, 3),
-                event_seconds=feed.event_seconds,
-                newest_day=feed.newest_day,
-                share=pace.share,
-                speed=pace.speed,
+                event_seconds=feed.event_seconds, newest_day=feed.newest_day,
+                share=pace.share, speed=pace.speed,
             ),
-        )
+        )  # fmt: skip
         log.info("%s", self._state)
 
 

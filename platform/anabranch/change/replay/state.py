@@ -170,6 +170,12 @@ def delete_control(settings: Settings, state: ReplayState) -> None:
     storage_of(path).remove(path.with_suffix(_FIRST_SUFFIX))
 
 
+def has_control(settings: Settings, state: ReplayState) -> bool:
+    """Whether the replay's control file still exists."""
+    path = _control_file(settings, state)
+    return bool(listed(path.parent, f"{path.name}.*"))
+
+
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
     """What people ask of a running replay; it is read before each slice. ``cancelled_by``: who cancelled it, or ''."""

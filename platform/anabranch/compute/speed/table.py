@@ -18,7 +18,7 @@ from anabranch.compute.speed.checkpoint_handover import REPLAY, replaced_by_repl
 from anabranch.core.errors import BadDefinition, BrokenState, Conflict
 from anabranch.ingest.landing.table.schema import LOADED
 from anabranch.lake import Commit, CommitMetadata, latest_commit, latest_verified_commit
-from anabranch.lake.commits import create, replace, upsert
+from anabranch.lake.commits import check_unchanged_since, create, replace, upsert
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile, stage_frame
 from anabranch.lake.streams.writer_fencing import WriterFence
@@ -58,7 +58,8 @@ class SpeedTable:
         other columns.
 
         ``unverified``: accept a latest commit after which another writer may have changed rows, for callers that
-        replace those rows. ``fence``: of the stream that writes; without it (FENCED) the stream must stop.
+        replace those rows; a caller that replaces some partitions calls ``check_other_partitions``. ``fence``: of the
+        stream that writes; without it (FENCED) the stream must stop.
         ``replay``: the stream is a replay's.
         """
         self.view = view
@@ -113,6 +114,11 @@ class SpeedTable:
                 next_step="delete the view's speed checkpoint too: its stream then builds the table again from landing",
             )
         return found
+
+    def check_other_partitions(self, partitions: Sequence[date]) -> None:
+        """Raises BrokenState COMMIT_UNNAMED if another writer has changed rows of others than these partitions since
+        the latest commit: the next one would make them look like the stream's own."""
+        check_unchanged_since(self._table, self.pinned(), (PARTITION_DATE, {day.isoformat() for day in partitions}))
 
     def action_for(self, checkpoint: str, batch: int, cut: Cut) -> BatchAction:
         """Decides from the latest commit alone what to do with batch ``batch`` of ``checkpoint``. Nothing is skipped

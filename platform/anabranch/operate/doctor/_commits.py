@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.compute.speed.checkpoint_handover import REPLAY
@@ -49,14 +50,17 @@ def unnamed_commits(_: Context, state: TableState) -> Iterator[Finding]:
     """COMMIT_UNNAMED: commits without our metadata that changed rows. Ignores commits that only move rows between
     files, that were undone, or whose rows a replay has replaced since."""
     known = [committed.version for committed in state.notes]
-    replayed = max((c.version for c in state.notes if REPLAY in c.note.extra), default=-1)
-    replayed = max(replayed, state.current[0].version if state.current else -1) if state.place.kind == "speed" else -1
+    replaced = state.current[0].version if state.place.kind == "speed" and state.current else -1
+    replays = {committed.version for committed in state.notes if REPLAY in committed.note.extra}
     for before, after in pairwise([*known, state.table.version() + 1]):
-        if after <= replayed or after == before + 1:
+        if after <= replaced or after == before + 1:
             continue
         with suppress(FileNotFoundError):  # log cleanup deleted it meanwhile
             strangers = [v for v in range(before + 1, after) if _changes_rows(state.table, v)]
-            if strangers and _files(state, before) != _files(state, after - 1):
+            touched = _partitions_between(state, before, after - 1) if strangers else set()
+            if after in replays:
+                touched -= _partitions_between(state, after - 1, after)
+            if touched:
                 taken_back = f"restore the table to version {before}, and make sure that nothing else writes to it"
                 yield Finding(
                     "COMMIT_UNNAMED",
@@ -71,8 +75,15 @@ def _changes_rows(table: DeltaTable, version: int) -> bool:
     return bool(actions.added or actions.removed)
 
 
-def _files(state: TableState, version: int) -> set[str]:
-    return set(delta_table(state.place.uri, version).file_uris())
+def _partitions_between(state: TableState, version: int, other: int) -> set[str]:
+    """The partitions whose files differ between two versions; "" in a table without partitions."""
+    return {partition for partition, _ in _files(state, version) ^ _files(state, other)}
+
+
+def _files(state: TableState, version: int) -> set[tuple[str, str]]:
+    actions = pa.table(delta_table(state.place.uri, version).get_add_actions())
+    partitions = actions["partition"].to_pylist() if "partition" in actions.column_names else [""] * actions.num_rows
+    return set(zip(map(str, partitions), actions["path"].to_pylist(), strict=True))
 
 
 @each(*EVERY)

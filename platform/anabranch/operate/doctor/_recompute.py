@@ -18,6 +18,7 @@ from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Check, Finding
 from anabranch.views import View
 from anabranch.views.selection.inputs import events_at
+from anabranch.views.selection.partitions import touched_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +37,9 @@ def recompute_checks(spark: SparkSession, sample: int) -> tuple[Check, Check]:
             return
         topics = context.views.topic(view)
         landing = {topic.name: landing_table(context.settings, topic.name) for topic in topics.each}
-        known = [] if view.kappa else landed_days(view, topics, landing)
-        found = certify(spark, context.views.handle(context.settings, view), days.of(known))
+        known = set() if view.kappa else set(touched_partitions(view, landed_days(view, topics, landing)))
+        existing = {file.partition for file in state.files() if isinstance(file.partition, date)}
+        found = certify(spark, context.views.handle(context.settings, view), days.of(known | existing))
         for certificate in found:
             if not certificate.equal:
                 which = certificate.partition or "the whole view"

@@ -30,7 +30,7 @@ def stopped(context: Context) -> Iterator[Finding]:
             yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
             continue
         for standing in known:
-            if standing.ended or _locked(settings.locks / f"replay-{ref.name}-v{ref.version}"):
+            if standing.ended or _locked(_lock(ref)):
                 continue
             again = read_state(ref, standing.run)  # it may have ended between both reads
             if again is not None and not again.ended:
@@ -38,7 +38,7 @@ def stopped(context: Context) -> Iterator[Finding]:
                     "REPLAY_STOPPED",
                     f"replay {standing.run} of {ref}, {standing.phase} at {standing.cut or 'nothing'}",
                     "it has not ended and doesn't run: it was killed, and no other replay can start",
-                    f"clear its run of the DAG replay in Airflow to continue it, or "
+                    f"clear its task replay of the DAG replay in Airflow to continue it, or "
                     f"anabranch replay cancel {ref.name} --version {ref.version}",
                 )
 
@@ -52,7 +52,7 @@ def leftovers(context: Context) -> Iterator[Finding]:
                 standing = read_state(ref, run)
             except BrokenState:  # ``stopped`` reports it
                 continue
-            if standing is not None and not standing.ended:
+            if standing is not None and (not standing.ended or _locked(_lock(ref))):  # it may be deleting them now
                 continue
             is_checkpoint = folder.parent == ref.replay_checkpoints
             if is_checkpoint and (_published_whole(standing) or owns_live(ref, folder)):
@@ -90,6 +90,10 @@ def _folders(ref: VersionRef) -> Iterator[tuple[Path, str]]:
 
 def _published_whole(standing: ReplayState | None) -> bool:
     return standing is not None and standing.phase == PUBLISHED and not standing.days
+
+
+def _lock(ref: VersionRef) -> Path:
+    return ref.settings.locks / f"replay-{ref.name}-v{ref.version}"
 
 
 def _locked(path: Path) -> bool:

@@ -25,7 +25,8 @@ from anabranch.views import View
 from anabranch.views.selection.inputs import needed_dates
 
 MOST: Final = 40_000
-"""Maximum number of candidates in memory; if there are more, only those that share the row's key are read."""
+"""Maximum number of candidates of a topic in memory; if there are more, only those that share the row's key are read,
+the first so many of them."""
 _UNUSED_COLUMNS = {"key", "value", "headers", "senttime", "receivedtime", "device_time", "reason", "released_from"}
 Row = Mapping[str, Any]
 
@@ -63,11 +64,13 @@ class LandedEvent:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Events in the order of event time. ``complete``: they include all that the row's partition can need."""
+    """Events in the order of event time. ``complete``: they include all that the row's partition can need.
+    ``unread``: how many more share the row's key, but weren't read."""
 
     table: pa.Table
     events: Sequence[LandedEvent]
     complete: bool
+    unread: int = 0
 
     def up_to(self, cut: Cut, *, late: bool, loaded: Mapping[str, int] | None = None) -> NDArray[np.bool_]:
         """A mask of the events that a path sees at ``cut``, with late events or without. ``loaded``: of the events from
@@ -86,7 +89,8 @@ def candidates(
     included.
 
     For a view without partitions, or with more than MOST candidates, only those whose fields equal the key's columns of
-    the same name. Scans the files of those days once per topic; of tables that a view reads, all rows until then."""
+    the same name, and of these the first MOST of a topic. Scans the files of those days once per topic; of tables that
+    a view reads, all rows until then."""
     days = None
     if day is not None and not any(view.kappa for view in views):
         days = sorted({needed for view in views for needed in needed_dates(view, [day])})
@@ -131,8 +135,9 @@ def _of_topic(
             sql, given = f"{sql} AND ({keyed})", {**given, **values}
         ordered = f'{sql} ORDER BY event_time, partition, "offset" LIMIT {MOST}'
         found = rows.sql(ordered, params=given).to_arrow_table()
+        unread = _count(rows, sql, given) - MOST if found.num_rows == MOST else 0
     landed = _cast_to_landing(found, topic)
-    return Candidates(landed, _events(landed, types, topic), not keyed_only)
+    return Candidates(landed, _events(landed, types, topic), not keyed_only, unread)
 
 
 def _merge(parts: Sequence[Candidates]) -> Candidates:
@@ -143,7 +148,8 @@ def _merge(parts: Sequence[Candidates]) -> Candidates:
     order = sorted(range(len(events)), key=lambda n: (events[n].event_time, events[n].place))
     table = pa.concat_tables([part.table for part in parts], promote_options="default")
     taken = table.take(pa.array(order, pa.int64()))
-    return Candidates(taken, [events[n] for n in order], all(part.complete for part in parts))
+    complete, unread = all(part.complete for part in parts), sum(part.unread for part in parts)
+    return Candidates(taken, [events[n] for n in order], complete, unread)
 
 
 def _count(rows: duckdb.DuckDBPyConnection, sql: str, given: Mapping[str, Any]) -> int:

@@ -5,6 +5,7 @@ A job that isn't done when the time is over is cancelled, so one slow function c
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ planned."""
 _GRACE: Final = 1.25
 """A job that has begun may end this many times the budget after the start; then it is cancelled."""
 _AGAIN_SECONDS: Final = 0.2
+_ENGINE_GONE: Final = re.compile("stopped SparkContext|SparkContext was shut down|OutOfMemoryError")
 EventSet = frozenset[int]
 """A set of events, as indexes into the candidates."""
 
@@ -90,18 +92,23 @@ class ViewEvaluator:
         candidates: Candidates,
         watermark: datetime | None,
         budget: Budget,
+        every: EventSet,
     ) -> None:
+        """``every``: the events that the path has seen. The author's function must not fail over all of them; over
+        some of them it may."""
         self.view = view
         self.budget = budget
         self._spark = spark
         self._topics = topics
         self._table = candidates.table
         self._watermark = watermark
+        self._every = every
         self._cache: dict[EventSet, list[Row]] = {}
 
     def rows(self, choices: Sequence[EventSet]) -> list[list[Row]]:
         """Returns the function's rows for each set of events, with a Spark job for every ten sets that aren't cached.
-        A set for which the author's function raises has no rows. Raises OutOfTime; what was evaluated is cached."""
+        A set for which the author's function raises has no rows, except that of all events: its error is raised, and
+        so is that of an engine that is gone. Raises OutOfTime; what was evaluated is cached."""
         new = [choice for choice in dict.fromkeys(choices) if choice not in self._cache]
         for start in range(0, len(new), _IN_A_JOB):
             some = new[start : start + _IN_A_JOB]
@@ -120,9 +127,11 @@ class ViewEvaluator:
         try:
             with self._cancelled_in_time():
                 return self._job(choices)
-        except Exception:
+        except Exception as error:
             if self.budget.over:
                 raise OutOfTime from None
+            if _is_of_engine(error) or (len(choices) == 1 and choices[0] == self._every):
+                raise
             if len(choices) == 1:
                 return [[]]
             return [self._compute([choice])[0] for choice in choices]
@@ -168,6 +177,13 @@ class ViewEvaluator:
         if self.view.closes:
             events = events.withColumn(WATERMARK, F.lit(self._watermark).cast("timestamp"))
         return rows_of(self.view, frames(events, self.view, self._topics))
+
+
+def _is_of_engine(error: Exception) -> bool:
+    """Whether the engine is gone or has no memory left, which is no error of the author's function."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError | ConnectionError) or _ENGINE_GONE.search(str(error)) is not None
 
 
 def all_of(size: int) -> EventSet:

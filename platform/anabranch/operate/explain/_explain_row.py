@@ -17,6 +17,7 @@ from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.text.quantities import counted
 from anabranch.lake.cut import Cut, Position
+from anabranch.operate.explain._candidates import MOST as READ
 from anabranch.operate.explain._candidates import Candidates, Row, candidates
 from anabranch.operate.explain._contributions import MOST, Effects, by_interest, changes, effects
 from anabranch.operate.explain._engine import explain_session
@@ -65,8 +66,8 @@ def explain(
 
     Raises BadInput KEY_UNKNOWN, KEY_INCOMPLETE, KEY_UNREADABLE, KEY_DIFFERS, ROW_MISSING, CUT_UNREADABLE or
     CUT_IN_FUTURE, Conflict DEFINITION_CHANGED, TryAgain EXPLAIN_TIMEOUT (a row at a cut couldn't be computed in time),
-    and the errors of ``anabranch.read``. Not guaranteed: that all is found within ``seconds``; ``left_out`` says what
-    wasn't.
+    the errors of ``anabranch.read``, and what the view's function or the engine raises over all events. Not guaranteed:
+    that all is found within ``seconds``; ``left_out`` says what wasn't.
     """
     if against is not None and against_version is not None:
         raise BadInput(
@@ -137,14 +138,20 @@ class _Run:
             time.monotonic() - begun,
             self._budget.runs,
             self._budget.jobs,
-            behind.tested,
+            self._tested(behind),
             known.others,
             tuple(self._left_out(behind, known, compared=compared)),
         )
 
+    def _tested(self, behind: Contributors) -> bool:
+        """Whether ``verified`` says something: if events weren't read, that the others don't give the row doesn't."""
+        return behind.tested and (behind.verified or not self._found.unread)
+
     def _left_out(self, behind: Contributors, known: Effects, *, compared: bool) -> Iterator[str]:
         """Say what wasn't found out, and why."""
         late, count = f"there was no time for it within {self._seconds:g} s", len(behind.events)
+        if unread := self._found.unread:
+            yield f"whether more events are behind the row: {unread:,} that may be were not read, at most {READ:,} are"
         if not behind.tested:
             reached = f"the time limit of {self._seconds:g} s was reached"
             yield f"whether these events give the row: {reached} before the view's function had run over them"
@@ -183,11 +190,12 @@ class _Run:
         """Returns one side's evaluator, and the search for its row's events; None if the row doesn't exist."""
         topics = self._request.topics
         at = watermark_of(ViewHandle(self._settings, side.view, topics), side.cut) if side.view.closes else None
-        function = ViewEvaluator(spark, side.view, topics, self._found, at, self._budget)
         seen = self._seen(side)
+        every = frozenset(np.flatnonzero(seen).tolist())
+        function = ViewEvaluator(spark, side.view, topics, self._found, at, self._budget, every)
         row = side.row
         if row is None:
-            row = with_key(function.rows([frozenset(np.flatnonzero(seen).tolist())])[0], self._request.key)
+            row = with_key(function.rows([every])[0], self._request.key)
         return function, None if row is None else Search(function, self._found, seen, row)
 
     def _seen(self, side: Side) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from anabranch.certify.certificates import Certificate, newest_certificates
-from anabranch.compute.batch.publish import publications
+from anabranch.compute.batch.publish import published_in
 from anabranch.core.errors import Conflict
 from anabranch.lake import Commit, commit_history
 from anabranch.lake.cut import Cut
@@ -101,7 +101,7 @@ def half_rows(pinned: ReadPlan, schema: pa.Schema, half: HalfName, day: date | N
 def _source(view: ViewHandle, pinned: ReadPlan, half: HalfName, day: date | None, epoch: int | None) -> Source:
     certificate = newest_certificates(view).get(day)
     if half == BATCH and pinned.batch is not None and day is not None:
-        published = publications(pinned.batch.uri)[day]
+        published = published_in(pinned.batch.newest.note)[day]
         commit = commit_of(pinned.batch.uri, f"publish:{published.run}") or pinned.batch.newest
         return Source(
             BATCH, view.version, published.cut, commit.version, time_of(commit), certificate, run=published.run

@@ -10,7 +10,7 @@ import psutil
 
 from anabranch.certify.verdict import SUFFIX, verdict_path
 from anabranch.change.estimates import outcome_files
-from anabranch.change.replay.cleanup import unused_checkpoints
+from anabranch.change.replay.cleanup import delete_files, incompletely_deleted, unused_checkpoints
 from anabranch.change.replay.control import replay_lock
 from anabranch.change.replay.state import list_states, state_file
 from anabranch.change.run_progress import progress_files
@@ -61,7 +61,8 @@ def _older_verdicts(ref: VersionRef) -> list[Path]:
 
 
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
-    """Deletes the state files of replays that ended long ago, and checkpoints that a later stream has replaced."""
+    """Deletes what replays left whose end was killed, the state files of those that ended long ago, and checkpoints
+    that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
     for ref in versions_below(settings, *homes):
         try:
@@ -72,6 +73,11 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Actio
 
 
 def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    unfinished = incompletely_deleted(ref)
+    for ended in unfinished if not plan else ():
+        delete_files(ref.settings, ended)
+    if unfinished:
+        yield Action(ActionKind.FORGOTTEN, str(ref), "files of ended replays", len(unfinished))
     live = ref.speed_checkpoint.resolve()
     old = [p for p in unused_checkpoints(ref) if p.resolve() != live and touched(p) < policy.now - DAY]
     yield from _deleted(str(ref), "replaced checkpoints of replays", old, plan=plan)

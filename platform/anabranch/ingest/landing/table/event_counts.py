@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.table.schema import EVENT_DATE, IS_EVENT, LOADED, epochs_of_file
+from anabranch.ingest.landing.table.schema import BATCH_ONLY, EVENT_DATE, IS_EVENT, LOADED, epochs_of_file
 from anabranch.ingest.landing.table.sql import landed_rows, no_rows, rows_of_files
 from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
@@ -21,12 +21,13 @@ from anabranch.lake.layout import landing_table
 @dataclass(frozen=True, slots=True)
 class EventCount:
     """Events of one day, late and loaded ones included. ``between``: those after the first of two epochs and up to the
-    second."""
+    second; ``on_time_between``: those of them that streams read."""
 
     events: int = 0
     late: int = 0
     loaded: int = 0
     between: int = 0
+    on_time_between: int = 0
 
     @property
     def batch_only(self) -> int:
@@ -39,6 +40,7 @@ class EventCount:
             self.late + other.late,
             self.loaded + other.loaded,
             self.between + other.between,
+            self.on_time_between + other.on_time_between,
         )
 
 
@@ -137,6 +139,7 @@ _NEW_EVENTS = f"""
     GROUP BY type, {EVENT_DATE}, epoch"""  # noqa: S608 - names of our own columns
 _COUNTS = f"""
     SELECT {EVENT_DATE}, count_if(epoch <= $epoch), count(*) FILTER (late AND epoch <= $epoch),
-        count_if(decision = '{LOADED}' AND epoch <= $epoch), count_if(epoch > $low AND epoch <= $high)
+        count_if(decision = '{LOADED}' AND epoch <= $epoch), count_if(epoch > $low AND epoch <= $high),
+        count_if(epoch > $low AND epoch <= $high AND coalesce(NOT {BATCH_ONLY}, true))
     FROM rows WHERE {IS_EVENT} AND type IN $types AND epoch <= greatest($epoch, $high)
     GROUP BY {EVENT_DATE}"""  # noqa: S608 - names of our own columns
