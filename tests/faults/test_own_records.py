@@ -111,7 +111,7 @@ def test_an_id_in_a_header_is_that_of_one_record(settings: Settings, run: Any) -
 
 
 def test_lines_are_sent_from_a_file_and_the_standard_input(run: Any, settings: Settings, tmp_path: Path) -> None:
-    lines = '{"bill": "l-1", "amount": 1.50e2}\r\n\n{"bill":"l-2"}\n'
+    lines = '\ufeff{"bill": "l-1", "amount": 1.50e2}\r\n\n{"bill":"l-2"}\n'
     (tmp_path / "bills.jsonl").write_bytes(lines.encode())
     done = run("produce", "records", BILLS, str(tmp_path / "bills.jsonl"), "--rate", "1000")
     assert "2 records of" in done.stdout, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -66,7 +67,7 @@ def send_lines(
     with Producer(settings, declared) as producer:
         handed = 0
         for number, line in enumerate(lines, 1):
-            value = line.strip()
+            value = line.removeprefix(BOM_UTF8 if number == 1 else b"").strip()
             if not value:
                 continue
             try:
