@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from anabranch.views import View
 
 _AT_ONCE = 8
+_MOST_MORE = 24
 _END_TO_END_CODES = {
     _counterexample.SPEED,
     _counterexample.STREAM,
@@ -172,8 +173,7 @@ class Prover:
         streams = draw(self.view, self.topics, self.source, self.seed + 1, self.effort.streams, size=(12, 30))
         for log in streams:
             self._raise_worst(self._paths.judge([log]))
-        self._check_rows()
-        return self._proven(logs, streams, started)
+        return self._proven([*logs, *self._until_a_row()], streams, started)
 
     def replay(self, path: Path) -> Proof:
         """Runs exactly the log in ``path`` in both ways, without shrinking."""
@@ -196,14 +196,24 @@ class Prover:
     def _proven(self, logs: Sequence[Log], streams: Sequence[Log], started: float) -> Proof:
         events = sum(len(log.events) for log in [*logs, *streams])
         seconds = round(time.monotonic() - started, 1)
-        rows = self._function.rows + self._paths.rows
-        return Proof(self.view.name, self.view.version, self.seed, len(logs), len(streams), events, rows, seconds)
+        return Proof(self.view.name, self.view.version, self.seed, len(logs), len(streams), events, self._rows, seconds)
 
-    def _check_rows(self) -> None:
-        """Tables that are always empty are equal, whatever the view does."""
+    @property
+    def _rows(self) -> int:
+        return self._function.rows + self._paths.rows
+
+    def _until_a_row(self) -> list[Log]:
+        """Tables that are always empty are equal, whatever the view does: more logs are judged until one gives a row.
+        Raises ProofFailed PROOF_EMPTY if none does."""
         __tracebackhide__ = True
-        if self._function.rows + self._paths.rows:
-            return
+        judged: list[Log] = []
+        if self._rows:
+            return judged
+        for chunk in _chunks(draw(self.view, self.topics, self.source, self.seed + 2, _MOST_MORE, size=(8, 36))):
+            self._raise_worst(self._function.judge(chunk, self.properties))
+            judged += chunk
+            if self._rows:
+                return judged
         raise ProofFailed(
             _counterexample.EMPTY,
             f"{self.view.origin}: {self.view.name} v{self.view.version}: no log gave it a single row",

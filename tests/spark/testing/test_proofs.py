@@ -192,6 +192,12 @@ def test_events_are_drawn_that_meet_a_condition_of_the_code(spark: SparkSession,
     assert prove(romans, declarations=SHOP, quick=True, keep=tmp_path).rows > 0
 
 
+def test_more_logs_are_drawn_until_one_gives_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Few orders have items: a single log may have none."""
+    seldom = examples("right_views")["items_one_by_one"]
+    seldom.prove(tmp_path, spark=spark, runs=1)
+
+
 def test_a_view_that_gets_no_row_is_not_proven(spark: SparkSession, tmp_path: Path) -> None:
     error = failed(nothing, tmp_path, quick=True)
     assert error.code == "PROOF_EMPTY"

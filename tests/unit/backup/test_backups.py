@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import threading
@@ -26,6 +27,7 @@ from anabranch.lake.table_refs import TableRef
 from anabranch.operate.backup import (
     FORMAT,
     _chosen_files,
+    _hashed_files,
     _restore,
     _verify,
     create_backup,
@@ -273,6 +275,64 @@ def test_a_damaged_file_is_found_and_copied_again(
     create_backup(clinic.settings, folder)
     verify_backups(folder)
     restore_backup(other, folder, newer.name)
+    assert kept(other) == kept(clinic.settings)
+
+
+def fails_to_read(monkeypatch: pytest.MonkeyPatch, module: object, unreadable: Path) -> None:
+    def chunks(path: Path) -> Iterator[bytes]:
+        if path == unreadable:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return chunks_of(path)
+
+    monkeypatch.setattr(module, "chunks_of", chunks)
+
+
+def test_a_file_that_the_disk_cannot_read_is_named_as_damaged(
+    clinic: Clinic, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bad sector is no reason to say nothing of the other files."""
+    made = create_backup(clinic.settings, folder).manifest
+    path = BackupFolder(folder).content_file(made.files[0].sha256)
+    fails_to_read(monkeypatch, _hashed_files, path)
+    with pytest.raises(BrokenState) as found:
+        verify_backups(folder)
+    assert found.value.code == "BACKUP_DAMAGED"
+    assert found.value.fields["damaged"] == [str(path)]
+
+
+def test_a_restore_names_the_disk_that_it_cannot_read(
+    clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create_backup(clinic.settings, folder).manifest
+    with monkeypatch.context() as broken:
+        fails_to_read(broken, _restore, BackupFolder(folder).content_file(made.files[-1].sha256))
+        with pytest.raises(BrokenState) as found:
+            restore_backup(other, folder)
+    assert (found.value.code, found.value.fields["folder"]) == ("BACKUP_UNWRITABLE", str(folder))
+    assert found.value.state.startswith("nothing of it is visible in the home")
+    restore_backup(other, folder)
+    assert kept(other) == kept(clinic.settings)
+
+
+def test_a_restore_that_fails_while_it_places_files_does_not_say_that_nothing_is_visible(
+    clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_backup(clinic.settings, folder)
+    real, moved = Path.rename, list[Path]()
+
+    def fails(path: Path, target: Path) -> Path:
+        if moved and path.parent == restoring(other):
+            raise OSError(errno.EIO, "Input/output error")
+        moved.extend([path] if path.parent == restoring(other) else [])
+        return real(path, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "rename", fails)
+        with pytest.raises(BrokenState) as found:
+            restore_backup(other, folder)
+    assert found.value.fields["folder"] == str(other.home)
+    assert "every hash was right, and some of its folders are in place" in found.value.state
+    restore_backup(other, folder)
     assert kept(other) == kept(clinic.settings)
 
 

@@ -19,11 +19,12 @@ from anabranch.apps.cli.main import app
 from anabranch.change.replay.control import exclusive
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.compute.speed.table import SpeedTable
+from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log import commit_log
-from anabranch.operate.doctor import CHECKS, _recompute, examine
+from anabranch.operate.doctor import CHECKS, _commits, _recompute, examine
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.serve.routes import set_route
 from anabranch.views import View
@@ -141,6 +142,18 @@ def test_each_partition_of_a_speed_half_is_computed_again(
     speed, _ = _recompute.recompute_checks(None, 0)  # type: ignore[arg-type]
     assert not examined(clinic, checks=[speed]).findings
     assert computed == {DAYS[1], DAYS[4], *([DAYS[2]] if lookback else [])}
+
+
+def test_an_unreadable_registration_hides_no_other(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(_: Settings, view: View) -> bool:
+        if view.version == 1:
+            raise ValueError("torn")
+        raise Conflict("DEFINITION_CHANGED", "changed", next_step="undo it", file="f.py", definition="d")
+
+    monkeypatch.setattr(_commits, "is_registered", read)
+    found = {finding.code: finding.where for finding in _commits.registered_definitions(clinic.platform())}
+    assert found.keys() == {"CHECK_FAILED", "DEFINITION_CHANGED"}
+    assert found["CHECK_FAILED"].endswith(f"control/views/{NAME}.v1.json")
 
 
 def test_a_replay_that_runs_is_none_that_stands_still(clinic: Clinic) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from anabranch.change.replay import landing_mirror
 from anabranch.change.replay._feed import LandingFeed
 from anabranch.change.replay._log_mirror import DIFFERS, LogMirror, TopicSource
 from anabranch.change.replay.landing_mirror import LandedCommits, Mirror
@@ -18,7 +20,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.commits import widen
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.log.archived_commits import read_commit
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_files, read_commit
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from support.maintained_platform import shorten
@@ -134,6 +136,69 @@ def test_commits_that_were_set_aside_are_given_out_too(landing: Landing, tmp_pat
         mirror.release(version)
         assert flights_in(mirror.uri) == epochs
     assert commits.read_new() == before
+
+
+def set_aside(landing: Landing, back: bool = False) -> None:
+    """What landing does meanwhile: its older commits move to the other folder, or back."""
+    log, older = Path(landing.uri) / LOG, Path(landing.uri) / ARCHIVE
+    older.mkdir(exist_ok=True)
+    for path in list((older if back else log).iterdir()):
+        path.rename((log if back else older) / path.name)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_commit_that_is_set_aside_while_it_is_linked_is_found(
+    landing: Landing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    if back:
+        set_aside(landing)
+
+    moves, link = [None, True] if back else [False], os.link
+
+    def meanwhile(source: Path, target: Path) -> None:
+        if moves and (moved_back := moves.pop(0)) is not None:
+            set_aside(landing, moved_back)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", meanwhile)
+    mirror.release(3)
+    set_aside(landing, back=True)
+    assert flights_in(mirror.uri) == [1, 2, 2, 3]
+
+
+def test_files_that_are_set_aside_while_they_are_listed_are_in_the_mirror(
+    landing: Landing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed are the older ones first: one that moves there meanwhile is in neither list."""
+    landing.table.create_checkpoint()
+    landing.land([departed(5)], [departed(6)])
+    for version in range(4):
+        (Path(landing.uri) / LOG / f"{version:020d}.json").unlink()
+    calls = []
+
+    def listed(table: Path) -> list[tuple[int, Path]]:
+        found = list(log_files(table))
+        calls.append(found)
+        if len(calls) == 2:
+            return [(version, path) for version, path in found if ".checkpoint" not in path.name]
+        return found
+
+    monkeypatch.setattr(landing_mirror, "log_files", listed)
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    mirror.release(5)
+    assert flights_in(mirror.uri) == [1, 2, 2, 3, 4, 5]
+
+
+def test_a_commit_that_is_gone_is_an_error_and_no_empty_one(landing: Landing, tmp_path: Path) -> None:
+    mirror = Mirror(landing.uri, tmp_path / "mirror")
+    text = (Path(landing.uri) / LOG / f"{1:020d}.json").read_text()
+    (Path(landing.uri) / LOG / f"{1:020d}.json").unlink()
+    with pytest.raises(FileNotFoundError):
+        mirror.release(2)
+    (Path(landing.uri) / LOG / f"{1:020d}.json").write_text(text)
+    mirror.release(2)
+    assert flights_in(mirror.uri) == [1, 2, 2]
 
 
 def test_without_a_commit_there_is_nothing_to_give(tmp_path: Path) -> None:

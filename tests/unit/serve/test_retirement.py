@@ -14,6 +14,8 @@ import anabranch
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.change.migrate.promotion_checks import epochs_behind
+from anabranch.change.replay.control import drop_version, exclusive
+from anabranch.change.replay.state import CANCELLED, ReplayState, cancelled_text, list_states, write_state
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
@@ -266,6 +268,22 @@ def test_its_stream_ends_and_goes_on_when_it_is_taken_back(settings: Settings) -
     assert [slot.query is None for slot in speed.slots] == [False, False]
 
 
+def test_a_drop_ends_a_killed_replay_and_waits_for_a_running_one(settings: Settings) -> None:
+    """A replay that went on afterwards would make the version's tables again."""
+    ref, state = VersionRef(settings, VIEW, 1), ReplayState(VIEW, 1, "one")
+    write_state(settings, state)
+    (ref.replay_checkpoints / "one").mkdir(parents=True)
+    assert refused(lambda: drop_version(ref, "bob")).code == "NOT_RETIRED"
+    assert [each.phase for each in list_states(ref)] == ["streaming"]
+    gone(settings)
+    with exclusive(ref, "one"):
+        assert refused(lambda: drop_version(ref, "bob")).code == "REPLAY_RUNNING"
+    assert ref.folder.exists()
+    assert drop_version(ref, "bob") > 0
+    assert [(each.phase, each.said) for each in list_states(ref)] == [(CANCELLED, cancelled_text("bob"))]
+    assert not ref.replay_checkpoints.exists()
+
+
 def test_no_day_of_it_is_planned(settings: Settings) -> None:
     gone(settings)
     view = View(VIEW, 1, ("flight.departed",), ("window_start",), lambda rows: rows, partition_by="window_start")
@@ -286,7 +304,9 @@ def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch
     assert run("reinstate", VIEW, "1", "--why", "y")[0] == 0
     assert "[NOT_RETIRED]" in run("drop", VIEW, "1", "--yes")[1]
     run("retire", VIEW, "1", "--why", "x", "--grace", "0 days")
+    write_state(settings, ReplayState(VIEW, 1, "one"))
     assert "MB freed" in run("drop", VIEW, "1", "--yes")[1]
+    assert [each.phase for each in list_states(VersionRef(settings, VIEW, 1))] == [CANCELLED]
 
 
 def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,11 +57,11 @@ class DropApproval(Approval):
 @task
 def drop(planned: dict[str, Any]) -> int:
     """Deletes the tables. Returns the bytes freed. Safe to repeat."""
-    from anabranch.serve import retirement
+    from anabranch.change.replay.control import drop_version
 
     run, settings = get_current_context()["dag_run"], load_settings()
     with failing():
-        freed = retirement.drop(VersionRef(settings, planned["view"], planned["version"]))
+        freed = drop_version(VersionRef(settings, planned["view"], planned["version"]), f"run {run.run_id}")
     tell(settings, run, f"{planned['view']} v{planned['version']} is retired and its tables are deleted.")
     return freed
 

@@ -209,13 +209,15 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Delete the tables of a retired version. They can only be rebuilt from history."""
+    from anabranch.change.replay.control import drop_version
     from anabranch.core.settings import load_settings
     from anabranch.lake.layout import VersionRef
-    from anabranch.serve.retirement import drop as change
+    from anabranch.serve.routes import this_reader
 
     if not yes:
         typer.confirm(f"Delete the tables of {view} v{version}?", abort=True)
-    typer.echo(f"{change(VersionRef(load_settings(), view, version)) / 1e6:,.1f} MB freed")
+    freed = drop_version(VersionRef(load_settings(), view, version), this_reader())
+    typer.echo(f"{freed / 1e6:,.1f} MB freed")
 
 
 def _change(change: Callable[..., Migration], view: str, by: str | None, why: str) -> None:

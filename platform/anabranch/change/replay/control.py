@@ -1,4 +1,5 @@
-"""The lock that allows one replay per view version, and what people can do to an active replay: change pace, cancel."""
+"""The lock that allows one replay per view version, and what people can do to an active replay: change pace, cancel it,
+drop its version."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
+from anabranch.serve.retirement import drop
+from anabranch.views.retired_versions import retired_versions
 
 
 @contextmanager
@@ -74,11 +77,27 @@ def cancel(ref: VersionRef, by: str) -> ReplayState:
         with replay_lock(ref):
             if (now := read_state(ref, state.run)) is not None and now.ended:  # meanwhile
                 return now
-            if is_published(ref, state.run, state.began_at):
-                return finish(ref.settings, state, PUBLISHED, "published before it was cancelled")
-            return finish(ref.settings, state, CANCELLED, cancelled_text(by))
+            return _end_killed(ref, state, by)
     except Conflict:  # it runs: its own process ends it
         return state
+
+
+def drop_version(ref: VersionRef, by: str) -> int:
+    """Delete the tables of a retired version as ``serve.retirement.drop`` does, and return the bytes freed. Its killed
+    replays are cancelled first: one that continued would make the tables again. Raises what that raises, and Conflict
+    REPLAY_RUNNING."""
+    with replay_lock(ref):
+        if ref.version in retired_versions(ref.settings, ref.name):
+            for state in list_states(ref):
+                if not state.ended:
+                    _end_killed(ref, state, by)
+        return drop(ref)
+
+
+def _end_killed(ref: VersionRef, state: ReplayState, by: str) -> ReplayState:
+    if is_published(ref, state.run, state.began_at):
+        return finish(ref.settings, state, PUBLISHED, "published before it was cancelled")
+    return finish(ref.settings, state, CANCELLED, cancelled_text(by))
 
 
 def replay_lock(ref: VersionRef) -> AbstractContextManager[None]:

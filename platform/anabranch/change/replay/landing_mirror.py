@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from anabranch.core.errors import BrokenState
 from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
-from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, commit_name, log_files, read_commit, versions
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_name, log_files, read_commit, versions
 from anabranch.lake.log.commit_log import log_line
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.log.rewrite_commits import MOVED
@@ -80,10 +80,10 @@ class Mirror:
         draft = self._folder / ".log"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        for version, path in log_files(self._landing):
-            own = version == base == commits[-1] and ".checkpoint" in path.name
-            if (version < base or own) and not path.name.startswith(".") and path.suffix != ".crc":
-                _link(path, draft / path.name)
+        for name, version in self._log_names().items():
+            own = version == base == commits[-1] and ".checkpoint" in name
+            if (version < base or own) and not name.startswith(".") and not name.endswith(".crc"):
+                self._link(name, draft / name)
         newest = {"metaData": metadata_of(delta_table(str(self._landing)))}
         _write(draft / commit_name(base), [*(a for a in self._actions(base) if "metaData" not in a), newest])
         draft.rename(self._log)
@@ -94,8 +94,8 @@ class Mirror:
         a compaction: then everything up to it is released at once)."""
         base = commits[0]
         if base > 0:  # older commits are only in a checkpoint
-            names = ((version, path.name) for version, path in log_files(self._landing))
-            checkpoints = (v for v, name in names if not name.startswith(".") and ".checkpoint" in name)
+            names = self._log_names().items()
+            checkpoints = (v for name, v in names if not name.startswith(".") and ".checkpoint" in name)
             # If only the newest commit is left, its own version's checkpoint is used.
             base = min(max(base, min(checkpoints, default=base) + 1), commits[-1])
         schema_of = base
@@ -110,15 +110,28 @@ class Mirror:
 
     def _copy(self, version: int) -> None:
         """Copy a commit under its own number, without a schema that the mirror already has from its start."""
-        path = commit_file(self._landing, version)
+        name = commit_name(version)
         if version > self._schema_of:
-            checksum = path.with_suffix(".crc")
-            if checksum.exists():
-                _link(checksum, self._log / checksum.name)
+            checksum = f"{name.removesuffix('.json')}.crc"
+            with suppress(FileNotFoundError):
+                self._link(checksum, self._log / checksum)
         elif _METADATA in read_commit(self._landing, version):
             self._commit(version, [a for a in self._actions(version) if "metaData" not in a])
             return
-        _link(path, self._log / path.name)
+        self._link(name, self._log / name)
+
+    def _log_names(self) -> dict[str, int]:
+        """Return the names of the files of landing's log, each with its version. Both folders are listed twice: a file
+        that moves from one to the other meanwhile may be in neither list."""
+        return {path.name: version for _ in range(2) for version, path in log_files(self._landing)}
+
+    def _link(self, name: str, target: Path) -> None:
+        """Link a file of landing's log, which may move from one folder to the other meanwhile. Raises FileNotFoundError
+        if neither has it."""
+        for folder in (LOG, ARCHIVE):
+            with suppress(FileNotFoundError):
+                return _link(self._landing / folder / name, target)
+        return _link(self._landing / LOG / name, target)  # it was moved back between the two
 
     def _commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
         _write(self._log / commit_name(version), actions)
@@ -181,6 +194,8 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except FileExistsError:
         return
+    except FileNotFoundError:
+        raise
     except OSError:  # a different file system
         draft = target.with_name(f".{target.name}")
         shutil.copy2(source, draft)

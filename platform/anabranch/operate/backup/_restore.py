@@ -29,6 +29,7 @@ MAY_STAY: Final = frozenset(
 _PLACING: Final = "placing"
 """A file in ``.restoring``: every hash was right, and files are being moved into place."""
 _UNTOUCHED: Final = "nothing of it is visible in the home"
+_PLACED: Final = "every hash was right, and some of its folders are in place; nothing starts in the home until all are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ def _restore(settings: Settings, source: BackupFolder, manifest: Manifest) -> No
             _check_format(staging)
             sync_disk(staging)
             write_atomically(staging / _PLACING, manifest.name)
+    with disk_errors(home, _PLACED):
         for root in ROOTS:
             if (staging / root).exists():
                 (staging / root).rename(home / root)
@@ -127,7 +129,7 @@ def _copy(source: BackupFolder, manifest: Manifest, staging: Path) -> None:
 
 def _content(source: BackupFolder, file: SavedFile) -> Iterator[bytes]:
     """Nothing for a missing one: then the hash is another one."""
-    with suppress(FileNotFoundError):
+    with disk_errors(source.path, f"{_UNTOUCHED}; what was copied is kept"), suppress(FileNotFoundError):
         yield from chunks_of(source.content_file(file.sha256))
 
 

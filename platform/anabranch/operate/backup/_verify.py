@@ -74,7 +74,7 @@ def _still_there(place: BackupFolder, manifests: list[Manifest], name: str | Non
 def _is_right(place: BackupFolder, sha256: str) -> bool:
     try:
         return hash_of(place.content_file(sha256)) == sha256
-    except FileNotFoundError:
+    except OSError:  # it is missing, or its disk can't read it; the others may be whole
         return False
 
 
@@ -89,9 +89,10 @@ def _damaged(place: BackupFolder, whole: list[Manifest], wrong: dict[str, str], 
     more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
     there = [path for path in (*torn, *objects) if Path(path).exists()]
     removal = f"rm {' '.join(there[:_SHOWN])}{' ...' if len(there) > _SHOWN else ''}; " if there else ""
+    shown = f"{', '.join(named[:_SHOWN])}{more}"
     return BrokenState(
         "BACKUP_DAMAGED",
-        f"{place.path}: {len(named):,} files are missing or have other bytes: {', '.join(named[:_SHOWN])}{more}",
+        f"{place.path}: {len(named):,} files are missing, unreadable or have other bytes: {shown}",
         state=f"whole: {', '.join(sound) or 'no backup'}; nothing was changed",
         next_step=f"{removal}anabranch backup create {place.path} copies again what the home still has; then verify. "
         "Check the disk: dmesg, smartctl",

@@ -17,7 +17,7 @@ from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.table_refs import EVERY, TableRef
 from anabranch.operate.doctor._context import Context, TableState, each
-from anabranch.operate.doctor._findings import Finding
+from anabranch.operate.doctor._findings import Finding, failed
 from anabranch.views import View
 from anabranch.views.definition_registry import RECORD, is_registered, record_path
 
@@ -133,6 +133,8 @@ def registered_definitions(context: Context) -> Iterator[Finding]:
         except Conflict as conflict:
             where = f"{conflict.fields['file']}:{conflict.fields['definition']}"
             yield Finding("DEFINITION_CHANGED", where, conflict.what.splitlines()[0], conflict.next_step)
+        except Exception as error:  # the registrations of the other views are still checked
+            yield failed(str(record_path(VersionRef(context.settings, view.name, view.version))), error)
 
 
 @each("speed")
