@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -82,8 +82,9 @@ class Failing(ViewEvaluator):
     error: Exception = ValueError("the author's function")
     over: frozenset[EventSet] = frozenset()
 
-    def _cancelled_in_time(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def _cancelled_in_time(self) -> Iterator[None]:
+        yield
 
     def _job(self, choices: Sequence[EventSet]) -> list[list[Row]]:
         if self.over & set(choices):

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,7 +111,7 @@ def test_without_a_route_it_says_which_version_readers_have(tmp_path: Path) -> N
     settings = Settings(home=tmp_path)
     for version in (1, 2):
         small_halves.start_speed(settings, 3, version=version)
-    oldest, newer = (refused(lambda version=version: gone(settings, version)) for version in (1, 2))
+    oldest, newer = (refused(partial(gone, settings, version)) for version in (1, 2))
     assert (oldest.code, newer.code) == ("READERS_LEFT", "READERS_LEFT")
     assert "100 % of the view's readers have it" in oldest.what
     assert "its readers have v1 because no route is set" in newer.what
