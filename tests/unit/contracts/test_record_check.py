@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from anabranch.contracts import Contract, PlainJson, Record, Topic, TypeField
 from anabranch.contracts.model.contract import Compatibility
+from anabranch.contracts.model.records import plain_key
 from anabranch.contracts.sending import RecordCheck
 from anabranch.ingest.landing.decoding import UNREADABLE
 from anabranch.ingest.landing.decoding._quarantine_reasons import reason
@@ -50,3 +51,14 @@ def test_other_types_are_told_apart_as_before() -> None:
     problem = check.problem(b"{}", {"kind": "a.found"})
     assert problem is not None
     assert problem[0] == "kind"
+
+
+KEYED = Topic("things", (LOST,), records=PlainJson(id=Record.KEY, time=Record.APPEND_TIME, subject="kind"))
+
+
+def test_a_key_that_is_the_id_must_be_there() -> None:
+    check = RecordCheck(KEYED)
+    assert check.problem(b"{}", {"kind": "x"}, keyed=True) is None
+    assert check.problem(b"{}", {"kind": "x"}, keyed=False) == ("key", "is missing, and it is the record's id")
+    assert isinstance(KEYED.records, PlainJson)
+    assert plain_key(KEYED.records, LOST, {"kind": "x"}) is None, "two records of one subject are no copies"

@@ -228,7 +228,9 @@ def sent_value(contract: Contract, path: str, content: Mapping[str, Any]) -> Any
 
 def plain_key(records: Mapped, contract: Contract, content: Mapping[str, Any]) -> str | None:
     """The key for a record that comes without one: its subject, else its id, so that what belongs together is in one
-    partition, in order. None if it has neither."""
+    partition, in order. None if it has neither, or where the key is the id: records of one subject are no copies."""
+    if Record.KEY in records.id_parts:
+        return None
     parts = (records.subject,) if is_field(records.subject) else records.id_parts
     values = [sent_value(contract, str(part), content) if is_field(part) else None for part in parts]
     if not values or not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):

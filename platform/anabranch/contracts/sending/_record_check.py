@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from anabranch.contracts.model.contract import Contract
-from anabranch.contracts.model.records import Header, Headers, PlainJson, holds_json, last_header, sent_value
+from anabranch.contracts.model.records import Header, Headers, PlainJson, Record, holds_json, last_header, sent_value
 from anabranch.contracts.model.topics import Topic
 from anabranch.contracts.sending._validation import data_schema, envelope_schema, shape_problem, text_problem
 from anabranch.core.errors import BadInput
@@ -42,9 +42,14 @@ class RecordCheck:
             return [self._topic.newest(event_type) for event_type in types]
         return [each for event_type in types for each in reversed(self._topic.versions(event_type))]
 
-    def problem(self, value: bytes, content: Mapping[str, Any], headers: Headers = None) -> tuple[str, str] | None:
-        """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``."""
+    def problem(
+        self, value: bytes, content: Mapping[str, Any], headers: Headers = None, *, keyed: bool = True
+    ) -> tuple[str, str] | None:
+        """The field that is wrong, as a path, and why; None if nothing is. ``content``: the decoded ``value``;
+        ``keyed``: whether the record has a key."""
         for part in self._plain.needed_parts if self._plain is not None else ():
+            if part is Record.KEY and not keyed:
+                return "key", "is missing, and it is the record's id"
             if isinstance(part, Header) and not last_header(headers, part.name):
                 return f"header {part.name}", "is missing"
         given = content.get("type") if self._plain is None else self._mapped_type(content, headers)

@@ -108,9 +108,9 @@ class _Server:
             if (size := size_of(record.key, record.value, record.headers)) > limit:
                 what = f"record {number}: {size:,} bytes are more than topic {topic.name} takes"
                 return _problem(413, "EVENT_REFUSED", what, "send less in one record", record=number)
-            if (
-                check is not None
-                and (problem := check.problem(record.value, record.content, record.headers)) is not None
+            keyed = record.key is not None
+            if check is not None and (
+                problem := check.problem(record.value, record.content, record.headers, keyed=keyed)
             ):
                 field, why = problem
                 what = f"record {number}: {field}: {why}"

@@ -97,8 +97,9 @@ def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
     content = strict_json.loads(value.decode())
     if not isinstance(content, dict):
         raise ValueError(f"a JSON object is needed, not {type(content).__name__}")
-    if (problem := check.problem(value, content)) is not None:
-        raise ValueError(": ".join(problem))
     records = topic.records
-    key = plain_key(records, topic.contracts[0], content) if isinstance(records, Mapped) else content.get("subject")
-    return key.encode() if isinstance(key, str) and key else None
+    text = plain_key(records, topic.contracts[0], content) if isinstance(records, Mapped) else content.get("subject")
+    key = text.encode() if isinstance(text, str) and text else None
+    if (problem := check.problem(value, content, keyed=key is not None)) is not None:
+        raise ValueError(": ".join(problem))
+    return key
