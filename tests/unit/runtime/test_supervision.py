@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from anabranch.core.errors import BadInput, BrokenState, Conflict
+from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, _supervisor, lifecycle, process_registry
 from anabranch.operate.runtime._airflow_workers import Workers
@@ -321,6 +321,21 @@ def test_stop_kills_what_does_not_listen(settings: Settings) -> None:
     _printed(Path(record.log))
     _stop_services.stop(settings)
     assert not _lives(record.pid)
+
+
+def test_what_outlives_its_kill_keeps_its_record(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = recorded(settings, part(settings, "a_held"), depth=0)
+    recorded(settings, part(settings, "b_app"), depth=1)
+    send = _stop_services._send
+    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 0.3)
+    monkeypatch.setattr(_stop_services, "_send", lambda p, number: None if p.pid == held.pid else send(p, number))
+    with pytest.raises(TryAgain, match="a_held") as refused:
+        _stop_services.stop(settings)
+    assert (refused.value.code, set(process_registry.read(settings))) == ("STILL_RUNNING", {"a_held"})
+    assert _lives(held.pid)
+    monkeypatch.undo()
+    assert _stop_services.stop(settings) == ["a_held"]
+    assert process_registry.read(settings) == {}
 
 
 def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) -> None:

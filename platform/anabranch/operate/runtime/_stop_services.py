@@ -10,6 +10,7 @@ from itertools import groupby
 
 import psutil
 
+from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
@@ -22,21 +23,34 @@ def stop(settings: Settings) -> list[str]:
     """Stops all recorded processes. Returns the names of those that were running, in stop order.
 
     Works after a half-finished start, after the supervisor was killed, and if nothing runs. Safe to repeat after a
-    kill. Never finds a process by its name, so other brokers on the machine are not touched.
+    kill. Never finds a process by its name, so other brokers on the machine are not touched. Raises TryAgain
+    STILL_RUNNING, once all the others are stopped, if one outlives SIGKILL: it keeps its record.
     """
     found = process_registry.read(settings)
     if supervisor := found.get(SUPERVISOR):
         _end_alone(supervisor)  # first, or it would restart what is stopped; its children are stopped below
         process_registry.remove(settings, SUPERVISOR)
     found = {name: r for name, r in process_registry.read(settings).items() if name != SUPERVISOR}
-    stopped = []
+    stopped, alive = list[str](), list[Record]()
     by_depth = sorted(found.values(), key=lambda r: (-r.depth, r.name))
     for _, group in groupby(by_depth, key=lambda r: r.depth):
         level = list(group)
         stopped += [r.name for r in level if process_registry.family(r)]
         end(level)
         for record in level:
-            process_registry.remove(settings, record.name)
+            if any(map(_alive, process_registry.family(record))):
+                alive.append(record)
+            else:
+                process_registry.remove(settings, record.name)
+    if alive:
+        held = ", ".join(f"{record.name} (pid {record.pid})" for record in alive)
+        raise TryAgain(
+            "STILL_RUNNING",
+            f"{held} can't be ended: the kernel holds it, mostly for a disk",
+            state="everything else is stopped; its record is kept, so that no other one is started beside it",
+            next_step="see to the disk, then anabranch down again",
+            parts=[record.name for record in alive],
+        )
     return stopped
 
 
