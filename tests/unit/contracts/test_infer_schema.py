@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anabranch.apps.cli._contract_commands import inferred
 from anabranch.contracts import Avro, Contract, Raw, Record, Topic
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats import Undecodable, avro_reader, shape_of
 from anabranch.contracts.formats._avro import AvroReader
 from anabranch.contracts.model.infer_schema import infer_from_schema
 from anabranch.core.errors import BadDefinition, BadInput
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, timestamp_pb2
 from support.avro_records import ORDER_SCHEMA, avro, protobuf_order, text
 
 pytestmark = pytest.mark.unit
@@ -77,6 +78,37 @@ def test_a_protobuf_schema_becomes_a_topic_too(tmp_path: Path) -> None:
     assert (topic.records.id, topic.records.time) == ("order_id", "placed_at")  # type: ignore[union-attr]
     lines = topic.contracts[0].schema["properties"]["lines"]
     assert lines["items"]["properties"] == {"sku": {"type": "string"}, "cents": {"type": "integer"}}
+
+
+def test_a_compiled_protobuf_schema_is_read_with_what_it_imports(tmp_path: Path) -> None:
+    money = descriptor_pb2.FileDescriptorProto(name="shop/money.proto", package="shop", syntax="proto3")
+    money.message_type.add(name="Money").field.add(name="cents", number=1, type=3, label=1)
+    sale = descriptor_pb2.FileDescriptorProto(name="sale.proto", syntax="proto3")
+    sale.dependency[:] = ["shop/money.proto", "google/protobuf/timestamp.proto"]
+    fields = sale.message_type.add(name="Sale").field
+    fields.add(name="sale_id", number=1, type=9, label=1)
+    fields.add(name="paid", number=2, type=11, label=1, type_name=".shop.Money")
+    fields.add(name="sold_at", number=3, type=11, label=1, type_name=".google.protobuf.Timestamp")
+    known = descriptor_pb2.FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(known)
+    file = tmp_path / "sale.desc"
+    file.write_bytes(descriptor_pb2.FileDescriptorSet(file=[known, money, sale]).SerializeToString())
+    found, more = inferred(str(file), "sale.made", "sales", "")
+    assert (found.format, found.id, found.time, more) == ("Protobuf", "sale_id", '"sold_at"', {})
+    assert found.fields["paid"]["properties"] == {"cents": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.desc", b""), ("a.binpb", b"\xff"), ("a.proto", b"x"), ("b.desc", None)]
+)
+def test_a_protobuf_schema_that_cannot_be_read_says_how_to_compile_it(
+    tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match="SAMPLE") as error:
+        inferred(str(tmp_path / name), "sale.made", "sales", "")
+    assert error.value.next_step.startswith("protoc --include_imports --descriptor_set_out=")
 
 
 def test_what_no_contract_can_hold_is_left_out_with_the_reason() -> None:

@@ -22,7 +22,8 @@ _NONE = "-"
 def add_topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
     sample: Annotated[
-        str, typer.Option("--sample", help="Records (JSON lines, .csv, .parquet, .avro), or their Avro schema (.avsc).")
+        str,
+        typer.Option("--sample", help="Records (JSON lines, .csv, .parquet, .avro), or their schema (.avsc, .desc)."),
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type; asked for if it is left out.")] = "",
 ) -> None:
@@ -62,7 +63,7 @@ def _look(settings: Settings, name: str, sample: str) -> tuple[bool, str]:
         raise BadInput(
             "SAMPLE",
             f"{settings.brokers} has no topic {name!r} yet, so there are no records to learn from",
-            next_step=f"give a sample: anabranch topics add {name} --sample FILE (.jsonl, .csv, .parquet, .avsc)",
+            next_step=f"give a sample: anabranch topics add {name} --sample FILE (.jsonl, .csv, .avsc, .desc ...)",
         )
     first = next((record.value for record in newest(settings, name, 100) if record.value), None)
     if first is None:

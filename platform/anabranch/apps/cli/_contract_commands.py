@@ -16,6 +16,7 @@ from anabranch.apps.cli._context import project
 from anabranch.core.errors import BadInput, Conflict
 
 if TYPE_CHECKING:
+    from anabranch.contracts.fields.registered_schema import RegisteredSchema
     from anabranch.contracts.model.inferred import Inferred
 
 contracts = typer.Typer(no_args_is_help=True, help="Contracts: inferred from sample records, or from their schema.")
@@ -33,7 +34,7 @@ def infer_command(
         str,
         typer.Argument(
             help="Sample records, of which 100,000 are read: one JSON object a line (- for standard input), or rows "
-            "of a .csv, .parquet or .avro file. Or the schema of the records: a file .avsc."
+            "of a .csv, .parquet or .avro file. Or the schema of the records: a file .avsc, or .desc of protoc."
         ),
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")] = "",
@@ -85,6 +86,8 @@ def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Infe
         argument = f'schema=Path(__file__).parent / "{name}"'
         found = infer_from_schema(event_type, RegisteredSchema("avro", text), Path(file).name, (argument,))
         return found, {name: text}
+    if file.endswith((".desc", ".binpb", ".proto")):
+        return infer_from_schema(event_type, _compiled(file), Path(file).name), {}
     if subject:
         from anabranch.ingest.schema_registry import newest_schema
 
@@ -110,6 +113,19 @@ def json_lines(topic: str, values: Iterable[bytes]) -> Iterator[str]:
                 next_step=f"infer from their schema: --subject {topic}-value",
             )
         yield value.decode(errors="replace")
+
+
+def _compiled(file: str) -> RegisteredSchema:
+    from anabranch.contracts.formats import compiled_schema
+
+    compiled = Path(file).with_suffix(".desc").name
+    command = f"protoc --include_imports --descriptor_set_out={compiled} {Path(file).with_suffix('.proto').name}"
+    try:
+        if file.endswith(".proto"):
+            raise ValueError("its source can't be read here")
+        return compiled_schema(Path(file).read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInput("SAMPLE", f"{file!a}: {error}", next_step=f"{command}; then give {compiled}") from None
 
 
 def _text(file: str) -> str:

@@ -17,7 +17,7 @@ from anabranch._lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from anabranch.contracts.formats._avro import avro_branches, avro_reader, is_avro_decimal, parsed_schema
     from anabranch.contracts.formats._document import Undecodable, UnknownSchema, encode
-    from anabranch.contracts.formats._protobuf import protobuf_reader
+    from anabranch.contracts.formats._protobuf import compiled_schema, protobuf_reader
     from anabranch.contracts.formats._shapes import shape_of
     from anabranch.contracts.formats.wire_format import HEAD, head_of, schema_id
 else:
@@ -26,7 +26,7 @@ else:
         {
             "_avro": ("avro_branches", "avro_reader", "is_avro_decimal", "parsed_schema"),
             "_document": ("Undecodable", "UnknownSchema", "encode"),
-            "_protobuf": ("protobuf_reader",),
+            "_protobuf": ("compiled_schema", "protobuf_reader"),
             "_shapes": ("shape_of",),
             "wire_format": ("HEAD", "head_of", "schema_id"),
         },
@@ -38,6 +38,7 @@ __all__ = [
     "UnknownSchema",
     "avro_branches",
     "avro_reader",
+    "compiled_schema",
     "encode",
     "head_of",
     "is_avro_decimal",

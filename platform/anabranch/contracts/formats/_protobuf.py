@@ -82,6 +82,19 @@ def protobuf_reader(schema: RegisteredSchema) -> ProtobufReader:
     return ProtobufReader(schema)
 
 
+def compiled_schema(content: bytes) -> RegisteredSchema:
+    """The schema in a file that ``protoc --include_imports --descriptor_set_out`` has written: that of its last file.
+    Raises ValueError."""
+    try:
+        files = descriptor_pb2.FileDescriptorSet.FromString(content).file
+    except DecodeError as error:
+        raise ValueError(f"it is no set of Protobuf descriptors: {error}") from None
+    if not files:
+        raise ValueError("it holds no file")
+    *used, schema = ((file.name, base64.b64encode(file.SerializeToString()).decode()) for file in files)
+    return RegisteredSchema("protobuf", schema[1], tuple(each for each in used if each[0] not in _KNOWN))
+
+
 def descriptors(schema: RegisteredSchema) -> FileDescriptor:
     """The schema's file. Raises ValueError if it is none, or if a message contains itself."""
     pool = descriptor_pool.DescriptorPool()
