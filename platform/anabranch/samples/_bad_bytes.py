@@ -37,9 +37,9 @@ def other_payload(data: str) -> str:
     return _dump(content)
 
 
-def malformed(value: bytes, rng: np.random.Generator) -> bytes:
-    """Returns bytes that can't be read as an event."""
-    makers: tuple[Callable[[], bytes], ...] = (
+def malformed(value: bytes, rng: np.random.Generator) -> bytes | None:
+    """Returns bytes that can't be read as an event; None is a record without a value."""
+    makers: tuple[Callable[[], bytes | None], ...] = (
         lambda: b"\xff" + rng.bytes(64),
         lambda: value[: int(rng.integers(1, len(value) - 1))],
         lambda: value.replace(b'"id":"', b'"id":"\xc3\x28\xa0', 1),
@@ -47,7 +47,7 @@ def malformed(value: bytes, rng: np.random.Generator) -> bytes:
         lambda: b'"' + b"x" * _HUGE + b'"',
         lambda: b"[]",
         lambda: b"",
-        lambda: b"null",
+        lambda: None,
     )
     return makers[int(rng.integers(len(makers)))]()
 

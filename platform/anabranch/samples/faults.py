@@ -84,12 +84,14 @@ def _other_payload(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def _malformed(hit: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Noise between the events; some of it without a key."""
+    """Noise between the events; some of it without a key. What has no value has none: else it were a tombstone."""
     values = [_bad_bytes.malformed(value, rng) for value in render(hit)["value"]]
-    return _again(hit, rng).with_columns(
+    again = _again(hit, rng)
+    keyed = (rng.random(hit.height) < 0.5) & np.array([value is not None for value in values], np.bool_)
+    return again.with_columns(
         pl.Series("value", values, pl.Binary),
         pl.lit(None, pl.String).alias("event_type"),
-        pl.when(pl.Series(rng.random(hit.height) < 0.5)).then("key").alias("key"),
+        pl.when(pl.Series(keyed)).then("key").alias("key"),
     )
 
 

@@ -84,6 +84,7 @@ def test_malformed_records_have_no_type_and_sometimes_no_key_or_value(faulty: pl
     assert bad["event_type"].null_count() == bad.height
     assert 0 < bad["key"].null_count() < bad.height
     assert 0 < bad["value"].null_count() < bad.height
+    assert bad.filter(pl.col("value").is_null())["key"].null_count() == bad["value"].null_count(), "no tombstone"
     assert (bad["value"].bin.size() > 100_000).any()
 
 
