@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from anabranch.core.storage import path_of
 from anabranch.views.model.definition import PARTITION_DATE
 
 EXAMPLES = 5
@@ -105,7 +106,7 @@ def differing_cells(
 
 def files_of(table: DeltaTable) -> list[Path]:
     """Return the paths of a table's data files."""
-    return [Path(uri.removeprefix("file://")) for uri in table.file_uris()]
+    return [path_of(uri) for uri in table.file_uris()]
 
 
 def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, schema: pa.Schema) -> str:

@@ -104,8 +104,9 @@ def prove(
     __tracebackhide__ = True
     given = _options.current_options()
     if replay is None and given.replay:
-        _options.note_replay(f"{view.name} v{view.version}", replayed=_belongs_to(view, given.replay))
-        if not _belongs_to(view, given.replay):
+        replayed = _belongs_to(view, given.replay)
+        _options.note_replay(f"{view.name} v{view.version}", replayed=replayed)
+        if not replayed:
             return Proof(view.name, view.version, 0, 0, 0, 0, 0, 0.0)
     effort = _options.effort(quick or given.quick, given.runs if given.runs is not None else runs)
     chosen = given.seed if given.seed is not None else seed

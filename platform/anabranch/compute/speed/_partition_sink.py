@@ -13,7 +13,12 @@ from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
-from anabranch.views.selection.partitions import later_partitions, passed_partitions, touched_partitions
+from anabranch.views.selection.partitions import (
+    days_between,
+    later_partitions,
+    passed_partitions,
+    touched_partitions,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +95,8 @@ class PartitionSink(Sink):
         known, after = self._last_watermark, self._watermark(cut)
         before = known[1] if known is not None and known[0] == self.cut else self._watermark(self.cut)
         self._last_watermark = (cut, after)
-        if before == after:
+        if after is None or before == after:
             return []
-        return passed_partitions(view, before, after, touched_partitions(view, self._landed_days()))
+        # Landing is asked for its days once, when the first watermark closes all of them.
+        passed = self._landed_days() if before is None else days_between(before, after)
+        return passed_partitions(view, before, after, touched_partitions(view, passed))

@@ -45,6 +45,11 @@ def passed_partitions(
     return sorted({day for day in partitions if first <= day <= last})
 
 
+def days_between(first: datetime, last: datetime) -> list[date]:
+    """The days from the one of ``first`` to the one of ``last``."""
+    return [first.date() + _DAY * shift for shift in range((last.date() - first.date()).days + 1)]
+
+
 def reach(view: View) -> tuple[int, int]:
     """``lookback`` and ``lookahead`` in whole days, rounded up."""
     return -(-view.lookback // _DAY), -(-view.lookahead // _DAY)
