@@ -41,7 +41,7 @@ step "downloading and installing requirements.lock: $packages packages, some 2 G
 step "installing Anabranch itself, in place" : \
   .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 # pip would compile one file after another. Some files are templates, and no Python: they fail, here as there.
-nice .venv/bin/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 &
+nice .venv/bin/python -m compileall -qq -j 0 platform dags spark_jobs .venv/lib >/dev/null 2>&1 &
 compiling=$!
 trap 'end_ticker; kill "$compiling" 2>/dev/null || true' EXIT
 .venv/bin/anabranch setup

@@ -84,16 +84,16 @@ def test_files_are_created_without_other_programs(spark: SparkSession, tmp_path:
     engine = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
     before = _of_children(engine)
     spark.range(40).withColumn("part", F.col("id") % 40).write.partitionBy("part").parquet(f"{tmp_path}/table")
-    assert _of_children(engine) == before
+    assert _of_children(engine) - before < 0.1, "a hundred programs take several times as long"
     files = [path for path in (tmp_path / "table").rglob("*") if path.is_file()]
     assert {path.suffix for path in files if path.name != "_SUCCESS"} == {".parquet", ".crc"}, "checksums stay"
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
 
 
-def _of_children(process: psutil.Process) -> tuple[float, float]:
-    """CPU seconds of what a process has started and that has ended."""
+def _of_children(process: psutil.Process) -> float:
+    """CPU seconds of what a process has started and that has ended: a worker of Python, too."""
     times = process.cpu_times()
-    return times.children_user, times.children_system
+    return times.children_user + times.children_system
 
 
 def test_rights_and_links_are_as_hadoop_has_them(spark: SparkSession, tmp_path: Path) -> None:

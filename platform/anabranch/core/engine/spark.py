@@ -90,12 +90,13 @@ SMALL: Mapping[str, str] = {
 at run time) takes most of the time of such a job."""
 # With a smaller stack an error in a Python foreachBatch ends in a StackOverflowError that hides it.
 _STACK = "-Xss8m"
-# The planner has many warm methods, which keep the optimizing compiler busy for minutes: on 2 cores it took half of the
-# CPU of a stream. With 20 times the usual thresholds it compiles only the inner loops, which reach them quickly.
-_COMPILER = (
+COMPILER = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )
+"""JVM options for few cores. The planner has many warm methods, which keep the optimizing compiler busy for minutes: on
+2 cores it took half of the CPU of a stream. With 20 times the usual thresholds it compiles only the inner loops, which
+reach them quickly. A broker starts with two thirds of the CPU, and its first minutes take half."""
 _COLLECTOR = "-XX:+UseParallelGC"
 # A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine.lifetime``.
 _MEMORY = "-XX:+ExitOnOutOfMemoryError"
@@ -105,7 +106,7 @@ _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
     for what, most in {"bytes": 32 << 20, "string": 32 << 20, "collectionItems": 4 << 20}.items()
 )
-JAVA_OPTIONS = f"{_STACK} {_COMPILER} {_COLLECTOR} {_MEMORY} {_AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
+JAVA_OPTIONS = f"{_STACK} {COMPILER} {_COLLECTOR} {_MEMORY} {_AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
 _LOG = Path(__file__).with_name("log4j2.properties")
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them, and is as fast on two cores.

@@ -11,6 +11,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
+from anabranch.core.engine.spark import COMPILER
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference
@@ -73,7 +74,7 @@ def kafka_part(settings: Settings) -> Service:
     # The broker's own scripts reserve 1 GB; half of it is enough for one node on loopback. Out of memory, a broker
     # would live on without the thread that was denied it: it ends, and is started again.
     memory = ["-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-    options = [*memory, "-Djava.awt.headless=true"]
+    options = [*memory, *COMPILER.split(), "-Djava.awt.headless=true"]
     return Service(
         name="kafka",
         command=(*_command(settings, options), "kafka.Kafka", str(home / "server.properties")),
