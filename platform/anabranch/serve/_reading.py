@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from anabranch.serve._file_pruning import may_match
 from anabranch.serve._predicates import Predicate, predicate_error
 from anabranch.serve._scanning import Scan, scan_errors
 from anabranch.serve._spark_failures import watch_failures
-from anabranch.serve.half_choice import BATCH, SPEED, HalfName, published_cuts
+from anabranch.serve.half_choice import BATCH, HalfName, published_cuts
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
 from anabranch.views.model.definition import PARTITION_DATE, is_own
@@ -176,12 +176,11 @@ class Reading:
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        halves = [half for half in (SPEED, BATCH) if half in self.halves.values()] or [SPEED]
         try:
-            frames = [self._spark_half(spark, half) for half in halves]
+            frames = [self._spark_table(spark, *table, days) for table, days in self._plan.tables().items()]
         except (PySparkException, Py4JJavaError) as error:
             raise self._failed("spark", error) from error
-        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        rows = reduce(lambda left, right: left.unionByName(right), frames)
         rows = rows.where(F.expr(self._where.spark)) if self._where else rows
         rows = rows.select(*map(_spark_name, self.schema.names))
         return watch_failures(spark, rows, self._spark_failed) if self.routed_reader else rows
@@ -189,13 +188,11 @@ class Reading:
     def _spark_failed(self, text: str) -> None:
         self._failed("spark", OSError(text))
 
-    def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
+    def _spark_table(self, spark: SparkSession, uri: str, version: int, days: Sequence[date | None]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        source = self._plan.batch if half == BATCH and self._plan.batch else self._plan.speed
-        rows = spark.read.format("delta").option("versionAsOf", source.version).load(source.uri)
+        rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
         if PARTITION_DATE in rows.columns:
-            days = [day for day, name in self.halves.items() if name == half]
             chosen = F.col(PARTITION_DATE).isin([day for day in days if day is not None])
             rows = rows.where(chosen | F.col(PARTITION_DATE).isNull() if None in days else chosen)
         return rows.select(*(_spark_name(name) for name in self._plan.speed.schema.names if is_own(name)))

@@ -60,3 +60,16 @@ def test_a_spark_reading_stays_as_it_was_pinned(spark: SparkSession, published: 
     assert len(rows) == KEYS * len(DAYS)
     assert {row["written_by"] for row in rows} == {3, None}
     assert "_epoch" not in rows[0].asDict()
+
+
+def test_spark_reads_a_day_that_is_ahead_of_speed_as_it_was_before(spark: SparkSession, settings: Settings) -> None:
+    small_halves.start_speed(settings, 3, DAYS[4:])
+    for published in ({DAYS[0]: 1}, {DAYS[0]: 5}, {DAYS[0]: 5, DAYS[1]: 2}, {DAYS[0]: 5, DAYS[1]: 6, DAYS[2]: 3}):
+        small_halves.publish(settings, published, list(published)[-2:])
+
+    reading = anabranch.read(VIEW, settings=settings, where="written_by > 0")
+
+    from_spark = reading.to_spark(spark).toArrow().cast(reading.schema)
+    order = [("window_start", "ascending")]
+    assert from_spark.sort_by(order).equals(reading.to_arrow().sort_by(order))
+    assert sorted(set(from_spark["written_by"].to_pylist())) == [1, 2, 3]
