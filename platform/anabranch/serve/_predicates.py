@@ -8,9 +8,11 @@ rendered for DuckDB and for Spark, so that both evaluate the same predicate.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
 
 from anabranch.core.errors import BadInput
 from anabranch.core.extras import needs_extras
@@ -33,7 +35,8 @@ _COMPARISONS = {
 _CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
 _ARITHMETIC = {"+", "-", "*"}
 _LIKE = {"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE"}
-_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", "hour", "minute"}
+_PARTS_OF_TIMES = {"hour", "minute"}
+_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", *_PARTS_OF_TIMES}
 _TYPES = {
     "date": ("DATE", "DATE"),
     "timestamp": ("TIMESTAMPTZ", "TIMESTAMP"),
@@ -54,6 +57,11 @@ class Predicate:
     duckdb: str
     spark: str
     tree: Mapping[str, Any] = field(repr=False, compare=False)
+
+    def has_times(self, schema: pa.Schema) -> bool:
+        """Return whether its result may depend on a time zone: a timestamp is compared, converted, or taken apart."""
+        times = {each.name.lower() for each in schema if pa.types.is_timestamp(each.type)}
+        return any(_is_time(node, times) for node in _nodes(self.tree))
 
 
 @needs_extras()
@@ -85,6 +93,25 @@ def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_No
     if not isinstance(tree, dict):
         raise predicate_error("it isn't a predicate")
     return tree, content
+
+
+def _nodes(node: Any) -> Iterator[_Node]:
+    """Yield ``node`` and every node below it."""
+    if isinstance(node, Mapping):
+        yield node
+    for child in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
+        yield from _nodes(child)
+
+
+def _is_time(node: _Node, times: Collection[str]) -> bool:
+    match node.get("class"):
+        case "COLUMN_REF":
+            return node["column_names"][0].lower() in times
+        case "CAST":
+            return node["type_expr"]["type_name"].lower().startswith("timestamp")
+        case "FUNCTION":
+            return node["function_name"].lower() in _PARTS_OF_TIMES
+    return False
 
 
 class _Renderer:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
-from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut, parse_epochs
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import _named_readers
+from anabranch.serve._own_failures import counts
 from anabranch.serve._predicates import parse_predicate
 from anabranch.serve._reading import Reading
 from anabranch.serve.half_choice import checked_prefer
@@ -98,9 +99,9 @@ def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:
 
 
 def _record_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
-    """Count a failed read against the version that the route assigned, unless the reader's request caused it."""
-    ours = isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"
-    route = route_of(settings, view) if ours and version is None else None
+    """Count a failed read against the version that the route assigned, unless the reader's request or process caused
+    it."""
+    route = route_of(settings, view) if version is None and counts(error) else None
     if route is not None:
         assigned = route.version_for(reader)
         record_failed(VersionRef(settings, view, assigned), reader, error.code, engine="read", route=route.number)

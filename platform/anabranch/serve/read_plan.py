@@ -15,6 +15,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
+from anabranch.serve._own_failures import counts
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of, this_reader
@@ -187,7 +188,7 @@ def _kept_snapshot(
         cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
         kept = snapshot_at(last.uri, last.table_id, last.table_version)
-        if kept is not None:  # this read doesn't fail, but a new reader's would
+        if kept is not None and counts(error):  # this read doesn't fail, but a new reader's would
             record_failed(
                 VersionRef(settings, route.view, version), key[1], error.code, engine="read", route=route.number
             )
@@ -256,8 +257,7 @@ def _days_expired(view: str, version: int, days: list[date], cut: Cut) -> Broken
     return BrokenState(
         "DAYS_EXPIRED",
         f"{view} v{version} covers {cut}, but {days[0]}{more} can only be read at newer cuts",
-        state="nothing was read: the days were published again beyond that cut, and maintenance has deleted their files "
-        "of before",
+        state="nothing was read: they were published again beyond that cut, and their files of before are deleted",
         next_step="anabranch status shows why the view's stream has stopped; until it has caught up, leave these days "
         'out (partitions=...) or read with prefer="complete", which includes events after the cut',
         cut=str(cut),

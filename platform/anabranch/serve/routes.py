@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import hashlib
 import json
+import os
 import socket
 import time
 from collections.abc import Collection, Mapping
@@ -26,6 +27,7 @@ from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import parquet_file, stage_arrow
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
+from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 from anabranch.serve.served_versions import newest_speed
@@ -91,8 +93,13 @@ class Route:
 
 @cache
 def this_reader() -> str:
-    """Return the default reader name, user@host: the same for all processes of one user on one machine."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    """Return the default reader name, user@host: the same for all processes of one user on one machine. A user without
+    a name, as in many containers, is uid-NUMBER."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # what it raises depends on the version of Python
+        user = f"uid-{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
 
 
 def route_of(settings: Settings, view: str) -> Route | None:
@@ -102,13 +109,16 @@ def route_of(settings: Settings, view: str) -> Route | None:
 
 
 def route_history(settings: Settings, view: str) -> list[Route]:
-    """Return every route that ``view`` has had, oldest first."""
+    """Return every route that ``view`` has had, oldest first. Raises BrokenState FILE_UNREADABLE."""
     table = snapshot(routes_table(settings, safe_name(view, "view")))
     paths = table.files.get(None, ()) if table else ()
     rows = list[dict[str, Any]]()
     for path in paths:
-        with parquet_file(Path(path)) as file:
-            rows += file.read().to_pylist()
+        try:
+            with parquet_file(Path(path)) as file:
+                rows += file.read().to_pylist()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise unreadable_file(path, error) from error
     return [
         Route(
             view,

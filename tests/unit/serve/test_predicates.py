@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from anabranch.core.errors import BadInput
 from anabranch.serve._predicates import MAX_LENGTH, parse_predicate
@@ -85,3 +86,19 @@ def test_whatever_is_more_than_a_predicate_is_refused(text: str) -> None:
 
     assert refused.value.code == "WHERE_REFUSED"
     assert refused.value.fields["field"] == "where"
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("origin = 'JFK' and flights > 1", False),
+        ("day_of = date '2013-01-01' and year(day_of) = 2013", False),
+        ("WINDOW_START > '2013-01-01'", True),
+        ("not (origin = 'a' or coalesce(window_start, window_start) is null)", True),
+        ("day_of < timestamp '2013-01-01 05:00'", True),
+        ("hour(origin) in (1, 2)", True),
+    ],
+)
+def test_it_is_known_whether_a_predicate_depends_on_a_time_zone(text: str, times: bool) -> None:
+    schema = pa.schema([("window_start", pa.timestamp("us", "UTC")), ("origin", pa.string()), ("day_of", pa.date32())])
+    assert parse_predicate(text, [*schema.names, "flights"]).has_times(schema) is times

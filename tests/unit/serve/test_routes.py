@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,6 +78,15 @@ def test_a_process_has_a_name_of_its_own_or_a_given_one(settings: Settings) -> N
     for reader in READERS[:20]:
         named = settings.model_copy(update={"reader": reader})
         assert anabranch.read(VIEW, settings=named).version == route.version_for(reader)
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert routes.this_reader.__wrapped__() == f"uid-4711@{socket.gethostname()}"
 
 
 def test_each_change_is_kept_with_who_when_and_why(settings: Settings) -> None:

@@ -54,9 +54,7 @@ def check_commit(table: DeltaTable) -> None:
 
 def unreadable_table(uri: str, error: Exception) -> BrokenState:
     """BrokenState TABLE_UNREADABLE, with the paths of torn commits, if there are any."""
-    folder = path_of(uri) / "_delta_log"
-    commits = sorted(folder / name for name in storage_of(folder).names(folder) if name.endswith(".json"))
-    torn = [str(path) for path in commits if _torn(path)]
+    torn = [str(path) for path in _commits(path_of(uri) / "_delta_log") if _torn(path)]
     return BrokenState(
         "TABLE_UNREADABLE",
         f"{uri} can't be opened: {', '.join(torn) + ' is torn' if torn else error}",
@@ -80,9 +78,20 @@ def unreadable_file(where: str, error: Exception) -> BrokenState:
     )
 
 
+def _commits(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder / name for name in storage_of(folder).names(folder) if name.endswith(".json"))
+    except OSError:
+        return []
+
+
 def _torn(path: Path) -> bool:
+    """Whether the content of a commit is damaged. One that can't be read (no file handles, a disk that doesn't answer)
+    isn't called torn: whoever believed that would restore a table that nothing is wrong with."""
     try:
         lines = storage_of(path).read(path).decode().splitlines()
         return not lines or not all(isinstance(json.loads(line), dict) for line in lines)
-    except (OSError, ValueError):
+    except OSError:
+        return False
+    except ValueError:
         return True
