@@ -44,9 +44,10 @@ def read(
     cover; waits up to ``wait_seconds`` for it. Files, row groups and columns that aren't needed are skipped; memory is
     needed only for the result.
 
-    Raises BadInput: an unknown view (lists the known ones), an unsafe name, an invalid predicate, an unknown column, an
-    invalid position. TryAgain: nothing has been committed yet; CUT_NOT_REACHED: ``at_least`` isn't covered yet.
-    READING_EXPIRED (TryAgain) when a reading is used after the tables have deleted its files (7 days).
+    Raises BadInput: an unknown view (lists the known ones), an unsafe name, an invalid predicate, an unknown column, a
+    partition that isn't a date, an invalid position. TryAgain: nothing has been committed yet; CUT_NOT_REACHED:
+    ``at_least`` isn't covered yet. READING_EXPIRED (TryAgain) when a reading is used after the tables have deleted its
+    files (7 days).
 
     Never returns a cut older than one that this reader has seen, with one exception: a rollback moves readers back to
     the old version although it is behind; ``reading.behind`` says so. A read with ``version`` is recorded: the version
@@ -118,10 +119,24 @@ def read_untracked(
     columns: Sequence[str] | None = None,
 ) -> Reading:
     """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
-    plan = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
+    plan = pin(settings, view, version, checked_prefer(prefer), _checked_days(partitions), reader)
     known = [name for name in plan.speed.schema.names if is_own(name)]
     predicate = parse_predicate(where, known) if where is not None else None
     return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
+
+
+def _checked_days(partitions: Collection[date] | None) -> Collection[date] | None:
+    """Anything else than a date (a text, a datetime) equals no partition: the reading would be empty."""
+    wrong = [day for day in partitions or () if type(day) is not date]
+    if wrong:
+        raise BadInput(
+            "DAY_UNREADABLE",
+            f"{wrong[0]!r} is not a day",
+            state="nothing was read",
+            next_step="partitions are of the type datetime.date: date(2013, 1, 31)",
+            field="partitions",
+        )
+    return partitions
 
 
 def _checked_columns(columns: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -6,8 +6,9 @@ import json
 import shutil
 import time
 from collections import OrderedDict
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import polars as pl
@@ -330,3 +331,13 @@ def test_days_of_a_view_without_days_are_refused(settings: Settings) -> None:
     with pytest.raises(BadInput) as refused:
         anabranch.read(VIEW, partitions=DAYS[:1], settings=settings)
     assert refused.value.code == "PARTITION_NEEDED"
+
+
+@pytest.mark.parametrize("days", ["2013-01-01", ["2013-01-01"], [datetime(2013, 1, 1, tzinfo=UTC)], [DAYS[0], None]])
+def test_what_is_no_day_is_refused(settings: Settings, days: Any) -> None:
+    """It equals no partition: the reading would be empty."""
+    small_halves.start_speed(settings, 3)
+    with pytest.raises(BadInput) as refused:
+        anabranch.read(VIEW, partitions=days, settings=settings)
+    assert (refused.value.code, refused.value.fields["field"]) == ("DAY_UNREADABLE", "partitions")
+    assert anabranch.read(VIEW, partitions=[date(2013, 1, 1)], settings=settings).to_arrow().num_rows == KEYS

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from pathlib import Path
 
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.storage import path_of, storage_of
 from anabranch.lake.log.delta_tables import delta_table, folder_of
+
+log = logging.getLogger(__name__)
 
 
 def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
@@ -30,6 +33,15 @@ def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
         table=table.table_uri,
         version=table.version(),
     )
+
+
+def update_after(table: DeltaTable, version: int) -> None:
+    """Update ``table`` to ``version``, which was just committed. Doesn't raise: the commit is written, and an error
+    would tell its writer otherwise; the next one gets the read error."""
+    try:
+        table.update_incremental()
+    except (DeltaError, OSError) as error:
+        log.warning("%s: version %d was written, but can't be read: %s", table.table_uri, version, error)
 
 
 def table_moved(uri: str, read: int, cause: str = "") -> Conflict:
