@@ -6,6 +6,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
+import pyarrow as pa
+
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut, parse_epochs
@@ -121,7 +123,8 @@ def read_untracked(
     """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
     plan = pin(settings, view, version, checked_prefer(prefer), _checked_days(partitions), reader)
     known = [name for name in plan.speed.schema.names if is_own(name)]
-    predicate = parse_predicate(where, known) if where is not None else None
+    floats = [each.name for each in plan.speed.schema if pa.types.is_float32(each.type)]
+    predicate = parse_predicate(where, known, floats) if where is not None else None
     return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
 
 

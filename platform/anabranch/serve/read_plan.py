@@ -16,9 +16,10 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
 from anabranch.serve._own_failures import counts
+from anabranch.serve._reader_places import this_reader
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
-from anabranch.serve.routes import Route, check_not_retired, covers, route_of, this_reader
+from anabranch.serve.routes import Route, check_not_retired, covers, route_of
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot_at
 from anabranch.views.model.definition import PARTITION_DATE

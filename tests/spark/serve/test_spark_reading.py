@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anabranch
+import pyarrow as pa
 import pytest
 from anabranch.core.settings import Settings
+from anabranch.serve._predicates import parse_predicate
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,3 +76,16 @@ def test_spark_reads_a_day_that_is_ahead_of_speed_as_it_was_before(spark: SparkS
     order = [("window_start", "ascending")]
     assert from_spark.sort_by(order).equals(reading.to_arrow().sort_by(order))
     assert sorted(set(from_spark["written_by"].to_pylist())) == [1, 2, 3]
+
+
+def test_spark_compares_small_floats_as_duckdb_does(spark: SparkSession) -> None:
+    import duckdb
+
+    values = [0.1, -0.5, 2.0, 16_777_216.0, 3.14159265]
+    schema = pa.schema([("small", pa.float32())])
+    known = pa.table({"small": pa.array(values, pa.float32())})
+    rows = spark.createDataFrame([(value,) for value in values], "small float")
+    for where in ("small = 0.1", "small in (-0.5, 3.14159265)", "small >= 16777217", "small = 1e-1", "0.1 < small"):
+        found = parse_predicate(where, schema.names, schema.names)
+        expected = duckdb.connect().from_arrow(known).filter(found.duckdb).to_arrow_table()["small"].to_pylist()
+        assert [row["small"] for row in rows.where(F.expr(found.spark)).collect()] == expected, where

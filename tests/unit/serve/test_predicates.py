@@ -88,6 +88,22 @@ def test_whatever_is_more_than_a_predicate_is_refused(text: str) -> None:
     assert refused.value.fields["field"] == "where"
 
 
+def test_numbers_next_to_small_floats_are_compared_as_such_by_both_engines() -> None:
+    """DuckDB does so by itself; Spark would compare doubles, and find no 0.1."""
+    exact = "Small = 0.1 and small in (-0.5, 2) and 3 < small and small between .1 and 4"
+    doubles = "small = 1e-1 and small in (0.1, 1e-1) and flights = 0.1 and 0.1 < 1 and small between 0.1 and flights"
+    found, left = (parse_predicate(text, ["small", "flights"], ["small"]) for text in (exact, doubles))
+    assert (
+        found.duckdb
+        == """(("small" = 0.1) AND ("small" IN (-0.5, 2)) AND (3 < "small") AND ("small" BETWEEN .1 AND 4))"""
+    )
+    assert found.spark == (
+        "((`small` = CAST('0.1' AS FLOAT)) AND (`small` IN (CAST('-0.5' AS FLOAT), CAST('2' AS FLOAT))) AND "
+        "(CAST('3' AS FLOAT) < `small`) AND (`small` BETWEEN CAST('.1' AS FLOAT) AND CAST('4' AS FLOAT)))"
+    )
+    assert left.spark == left.duckdb.replace('"', "`")
+
+
 @pytest.mark.parametrize(
     ("text", "times"),
     [
