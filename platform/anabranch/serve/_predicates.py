@@ -108,11 +108,11 @@ def _nodes(node: Any) -> Iterator[_Node]:
 def _is_time(node: _Node, times: Collection[str]) -> bool:
     match node.get("class"):
         case "COLUMN_REF":
-            return node["column_names"][0].lower() in times
+            return str(node["column_names"][0]).lower() in times
         case "CAST":
-            return node["type_expr"]["type_name"].lower().startswith("timestamp")
+            return str(node["type_expr"]["type_name"]).lower().startswith("timestamp")
         case "FUNCTION":
-            return node["function_name"].lower() in _PARTS_OF_TIMES
+            return str(node["function_name"]).lower() in _PARTS_OF_TIMES
     return False
 
 

@@ -105,7 +105,7 @@ def test_errors_before_any_row_is_read(
 def session(error: str = "", zone: str = "UTC") -> Any:
     """A Spark session that can't load anything, if there is an ``error``."""
     found: Any = AnalysisException(error) if error else None
-    reader = SimpleNamespace(option=lambda *_: reader, load=fails(found or ValueError("not mocked")))
+    reader: Any = SimpleNamespace(option=lambda *_: reader, load=fails(found or ValueError("not mocked")))
     return SimpleNamespace(read=SimpleNamespace(format=lambda _: reader), conf=SimpleNamespace(get=lambda _: zone))
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, commit_history, commits
+from anabranch.lake import Commit, CommitMetadata, commit_history, commits
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve import _batch_at_cut
@@ -213,8 +214,12 @@ def test_the_log_is_read_only_where_a_day_is_ahead_and_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[str]()
-    history = _batch_at_cut.commit_history
-    monkeypatch.setattr(_batch_at_cut, "commit_history", lambda uri, **more: asked.append(uri) or history(uri, **more))
+
+    def history(uri: str, newest: int) -> Iterator[Commit]:
+        asked.append(uri)
+        return commit_history(uri, newest=newest)
+
+    monkeypatch.setattr(_batch_at_cut, "commit_history", history)
     small_halves.start_speed(settings, 3)
     for epoch in (1, 2, 3):
         small_halves.publish(settings, dict.fromkeys(DAYS, epoch), DAYS)

@@ -19,7 +19,8 @@ from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve._reader_places import first_places, from_runs, next_places, this_reader, to_runs
 from anabranch.serve.routes import Route, route_history, route_of, set_route
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as on_a_busy_machine
 from hypothesis import strategies as st
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -76,6 +77,7 @@ def whole(weights: dict[int, int]) -> dict[int, int]:
     return {version: share for version, share in shares.items() if share}
 
 
+@on_a_busy_machine(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(SHARES, min_size=2, max_size=6))
 def test_who_has_a_version_whose_share_only_grows_keeps_it_whatever_the_others_do(steps: list[dict[int, int]]) -> None:
     places, before = first_places(steps[0]), steps[0]
@@ -88,6 +90,7 @@ def test_who_has_a_version_whose_share_only_grows_keeps_it_whatever_the_others_d
         places, before = now, shares
 
 
+@on_a_busy_machine(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=6))
 def test_of_two_versions_the_newer_one_always_has_the_first_readers(steps: list[int]) -> None:
     places = first_places({1: 100})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from anabranch.core.errors import AnabranchError, BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
 from anabranch.lake.layout import VersionRef
+from anabranch.lake.log.commit_errors import unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.serve import table_snapshots
 from anabranch.serve.routes import route_history, set_route
@@ -87,7 +89,8 @@ def test_a_disk_that_does_not_answer_is_an_error(speed: Snapshot, monkeypatch: p
         raise OSError(errno.EIO, "Input/output error", str(path))
 
     monkeypatch.setattr(type(DISK), "stamp", stamp)
-    for look in (lambda: at(speed, 2), lambda: snapshot(speed.uri)):
+    looks: list[Callable[[], object]] = [lambda: at(speed, 2), lambda: snapshot(speed.uri)]
+    for look in looks:
         with pytest.raises(BrokenState, match="Input/output error") as told:
             look()
         assert code_of(told) == "TABLE_UNREADABLE"
@@ -120,9 +123,9 @@ def test_commits_that_can_not_be_read_are_not_called_torn(speed: Snapshot, monke
 
     with monkeypatch.context() as exhausted:
         exhausted.setattr(type(DISK), "read", read_nothing)
-        error = table_snapshots.unreadable_table(speed.uri, NO_HANDLES)
+        error = unreadable_table(speed.uri, NO_HANDLES)
         exhausted.setattr(type(DISK), "names", read_nothing)
-        blind = table_snapshots.unreadable_table(speed.uri, NO_HANDLES)
+        blind = unreadable_table(speed.uri, NO_HANDLES)
     assert [each.fields["torn"] for each in (error, blind)] == [[], []]
     assert "Too many open files" in error.what
 
