@@ -12,7 +12,6 @@ silently skips a write whose version isn't above the last one seen.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ from anabranch.lake._commit_metadata import (
     open_table,
 )
 from anabranch.lake.files import StagedFile, add_actions
-from anabranch.lake.log.commit_errors import commit_error
+from anabranch.lake.log.commit_errors import commit_error, update_after
 from anabranch.lake.log.commit_outcome import commit_or_confirm, new_mark
 from anabranch.lake.log.rewrite_commits import retry_over_rewrites
 from anabranch.lake.log.version_checksum import prepare, publish
@@ -53,7 +52,6 @@ __all__ = [
     "upsert",
     "widen",
 ]
-log = logging.getLogger(__name__)
 LOG_DAYS = 30
 CHECKPOINT_COMMITS = 100
 """Commits between two checkpoints. With Delta's default of 10 every tenth commit took 1.7-2.0 s."""
@@ -210,10 +208,7 @@ def _commit_once(table: DeltaTable, note: CommitMetadata, commit: Callable[[Comm
         version = retry_over_rewrites(table, attempt)
     except (DeltaError, OSError) as error:
         raise commit_error(table, error, read) from error
-    try:
-        table.update_incremental()
-    except (DeltaError, OSError) as error:  # the commit was written; the next writer gets the read error
-        log.warning("%s: version %d was written, but can't be read: %s", uri, version, error)
+    update_after(table, version)
     return version
 
 

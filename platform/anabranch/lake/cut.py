@@ -11,10 +11,11 @@ from anabranch.core.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The end of what was landed of one topic: ``offsets[partition]`` is the next offset, which isn't covered."""
+    """The end of what was landed of one topic: ``offsets[partition]`` is the next offset, which isn't covered.
+    Positions are equal if their epochs are: some tables store epochs without offsets."""
 
     epoch: int
-    offsets: Mapping[int, int] = field(hash=False)
+    offsets: Mapping[int, int] = field(compare=False)
 
     def __post_init__(self) -> None:
         if self.epoch < 0 or any(offset < 0 for offset in self.offsets.values()):

@@ -19,7 +19,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.storage import storage_of
 from anabranch.lake._commit_metadata import CommitMetadata, latest_verified_commit
 from anabranch.lake.files import StagedFile
-from anabranch.lake.log.commit_errors import table_moved
+from anabranch.lake.log.commit_errors import commit_error, table_moved, update_after
 from anabranch.lake.log.commit_log import log_line
 from anabranch.lake.log.commit_outcome import commit_or_confirm, new_mark
 from anabranch.lake.log.rewrite_commits import MOVED, log_of
@@ -57,7 +57,7 @@ def commit_move(table: DeltaTable, gone: Sequence[DataFile], made: Sequence[Stag
     version. ``said`` is added to the commit's metadata, which is copied from the latest commit.
 
     Conflict TABLE_MOVED: nothing was committed; check again that all files of ``gone`` exist. BrokenState
-    COMMIT_UNNAMED if another writer has changed rows.
+    COMMIT_UNWRITTEN: nothing either; COMMIT_UNNAMED if another writer has changed rows.
     """
     carried = latest_verified_commit(table)
     if carried is None:
@@ -75,7 +75,7 @@ def commit_rewrite(
     table: DeltaTable, gone: Sequence[DataFile], made: Sequence[StagedFile], note: CommitMetadata
 ) -> int:
     """Replace ``gone`` by ``made``, which hold other rows, in the version after that of ``table``; returns the new
-    version. Conflict TABLE_MOVED: nothing was committed."""
+    version. Conflict TABLE_MOVED, BrokenState COMMIT_UNWRITTEN: nothing was committed."""
     return _commit(table, gone, made, note, "MERGE", changes_rows=True)
 
 
@@ -98,12 +98,14 @@ def _commit(
             raise FileExistsError(path)
 
     try:
-        commit_or_confirm(table.table_uri, table.version(), mark, commit)
+        version = commit_or_confirm(table.table_uri, table.version(), mark, commit)
     except FileExistsError as error:
         raise table_moved(table.table_uri, table.version()) from error
+    except OSError as error:
+        raise commit_error(table, error, table.version()) from error
     publish(checksum)
-    table.update_incremental()
-    return int(path.stem)
+    update_after(table, version)
+    return version
 
 
 def _actions(

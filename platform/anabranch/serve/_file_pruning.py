@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 
 import pyarrow as pa
@@ -70,8 +72,18 @@ def _column_bounds(field: pa.Field, low: Any, high: Any, nulls: int | None, rows
         return column.is_null()
     if low is None or high is None:
         return ds.scalar(True)
-    if pa.types.is_timestamp(field.type):
-        high += _MILLISECOND
-    above, below = column >= pa.scalar(low, field.type), column <= pa.scalar(high, field.type)
+    bounds = [column >= pa.scalar(low, field.type)]
+    if (most := _at_most(high)) is not None:
+        bounds.append(column <= pa.scalar(most, field.type))
+    if nulls == 0:
+        return reduce(and_, bounds, column.is_valid())
     # Arrow only prunes by single bounds, so each bound has its own "or null".
-    return column.is_valid() & above & below if nulls == 0 else (above | column.is_null()) & (below | column.is_null())
+    return reduce(and_, (bound | column.is_null() for bound in bounds))
+
+
+def _at_most(high: Any) -> Any | None:
+    """The value that no row exceeds; None if it can't be represented: in the last millisecond of the year 9999."""
+    try:
+        return high + _MILLISECOND if isinstance(high, datetime) else high
+    except OverflowError:
+        return None

@@ -8,9 +8,11 @@ rendered for DuckDB and for Spark, so that both evaluate the same predicate.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pyarrow as pa
 
 from anabranch.core.errors import BadInput
 from anabranch.core.extras import needs_extras
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Dialect = Literal["duckdb", "spark"]
+_DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 MAX_LENGTH = 4_000
 _MAX_DEPTH = 60
 _COMPARISONS = {
@@ -33,7 +36,8 @@ _COMPARISONS = {
 _CONJUNCTIONS = {"CONJUNCTION_AND": " AND ", "CONJUNCTION_OR": " OR "}
 _ARITHMETIC = {"+", "-", "*"}
 _LIKE = {"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE"}
-_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", "hour", "minute"}
+_PARTS_OF_TIMES = {"hour", "minute"}
+_FUNCTIONS = {"lower", "upper", "length", "abs", "coalesce", "year", "month", "day", *_PARTS_OF_TIMES}
 _TYPES = {
     "date": ("DATE", "DATE"),
     "timestamp": ("TIMESTAMPTZ", "TIMESTAMP"),
@@ -55,13 +59,19 @@ class Predicate:
     spark: str
     tree: Mapping[str, Any] = field(repr=False, compare=False)
 
+    def has_times(self, schema: pa.Schema) -> bool:
+        """Return whether its result may depend on a time zone: a timestamp is compared, converted, or taken apart."""
+        times = {each.name.lower() for each in schema if pa.types.is_timestamp(each.type)}
+        return any(_is_time(node, times) for node in _nodes(self.tree))
+
 
 @needs_extras()
-def parse_predicate(text: str, columns: Sequence[str]) -> Predicate:
-    """Parse a predicate over ``columns``. Raises BadInput WHERE_REFUSED, which says what isn't allowed; EXTRA_MISSING
-    without DuckDB, whose parser it is."""
+def parse_predicate(text: str, columns: Sequence[str], floats: Collection[str] = ()) -> Predicate:
+    """Parse a predicate over ``columns``; ``floats`` are those of 32-bit floats. Raises BadInput WHERE_REFUSED, which
+    says what isn't allowed; EXTRA_MISSING without DuckDB, whose parser it is."""
     tree = _syntax_tree(text)
-    return Predicate(_Renderer("duckdb", columns).render(tree), _Renderer("spark", columns).render(tree), tree)
+    duckdb, spark = (_Renderer(dialect, columns, floats).render(tree) for dialect in _DIALECTS)
+    return Predicate(duckdb, spark, tree)
 
 
 def _syntax_tree(text: str) -> _Node:
@@ -87,12 +97,32 @@ def _where_clause(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[_No
     return tree, content
 
 
+def _nodes(node: Any) -> Iterator[_Node]:
+    """Yield ``node`` and every node below it."""
+    if isinstance(node, Mapping):
+        yield node
+    for child in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
+        yield from _nodes(child)
+
+
+def _is_time(node: _Node, times: Collection[str]) -> bool:
+    match node.get("class"):
+        case "COLUMN_REF":
+            return str(node["column_names"][0]).lower() in times
+        case "CAST":
+            return str(node["type_expr"]["type_name"]).lower().startswith("timestamp")
+        case "FUNCTION":
+            return str(node["function_name"]).lower() in _PARTS_OF_TIMES
+    return False
+
+
 class _Renderer:
     """Copies allowed nodes into the SQL of one engine."""
 
-    def __init__(self, dialect: Dialect, columns: Sequence[str]) -> None:
+    def __init__(self, dialect: Dialect, columns: Sequence[str], floats: Collection[str]) -> None:
         self._spark = dialect == "spark"
         self._columns = {name.lower(): name for name in columns}
+        self._floats = {name.lower() for name in floats}
         self._depth = 0
 
     def render(self, node: _Node) -> str:
@@ -107,12 +137,13 @@ class _Renderer:
     def _by_class(self, node: _Node) -> str:
         match node["class"]:
             case "COMPARISON" if node["type"] in _COMPARISONS:
-                return f"({self.render(node['left'])} {_COMPARISONS[node['type']]} {self.render(node['right'])})"
+                left, right = self._compared([node["left"], node["right"]])
+                return f"({left} {_COMPARISONS[node['type']]} {right})"
             case "CONJUNCTION":
                 return f"({_CONJUNCTIONS[node['type']].join(self.render(child) for child in node['children'])})"
             case "BETWEEN":
-                low, high = self.render(node["lower"]), self.render(node["upper"])
-                return f"({self.render(node['input'])} BETWEEN {low} AND {high})"
+                value, low, high = self._compared([node["input"], node["lower"], node["upper"]])
+                return f"({value} BETWEEN {low} AND {high})"
             case "OPERATOR":
                 return self._operator(node)
             case "COLUMN_REF":
@@ -126,7 +157,7 @@ class _Renderer:
         raise predicate_error(f"{node['class'].lower().replace('_', ' ')} is not allowed")
 
     def _operator(self, node: _Node) -> str:
-        children = [self.render(child) for child in node["children"]]
+        children = self._compared(node["children"])
         match node["type"]:
             case "OPERATOR_NOT":
                 return f"(NOT {children[0]})"
@@ -139,6 +170,19 @@ class _Renderer:
             case "OPERATOR_COALESCE":
                 return f"coalesce({', '.join(children)})"
         raise predicate_error(f"{node['type'].lower()} is not allowed")
+
+    def _compared(self, nodes: Sequence[_Node]) -> list[str]:
+        """Render values that are compared with each other. DuckDB compares a column of 32-bit floats with the nearest
+        float of an exact number; Spark would compare doubles, so that no row equals 0.1."""
+        rendered = [self.render(node) for node in nodes]
+        exact = [node["class"] == "CONSTANT" and _is_exact(text) for node, text in zip(nodes, rendered, strict=True)]
+        rest = [node for node, is_exact in zip(nodes, exact, strict=True) if not is_exact]
+        if not self._spark or not rest or not all(map(self._is_float, rest)):
+            return rendered
+        return [f"CAST('{text}' AS FLOAT)" if cast else text for text, cast in zip(rendered, exact, strict=True)]
+
+    def _is_float(self, node: _Node) -> bool:
+        return node["class"] == "COLUMN_REF" and node["column_names"][0].lower() in self._floats
 
     def _column(self, names: Sequence[str]) -> str:
         name = self._columns.get(names[0].lower()) if len(names) == 1 else None
@@ -190,6 +234,11 @@ class _Renderer:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and all(c.isdigit() or c in ".eE+-" for c in text) and any(c.isdigit() for c in text)
+
+
+def _is_exact(text: str) -> bool:
+    """Whether a constant is an integer or a decimal, and no double."""
+    return _is_number(text) and "e" not in text.lower()
 
 
 def predicate_error(why: str) -> BadInput:

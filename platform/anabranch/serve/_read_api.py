@@ -6,11 +6,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
-from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
+import pyarrow as pa
+
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut, parse_epochs
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import _named_readers
+from anabranch.serve._own_failures import counts
 from anabranch.serve._predicates import parse_predicate
 from anabranch.serve._reading import Reading
 from anabranch.serve.half_choice import checked_prefer
@@ -43,9 +46,10 @@ def read(
     cover; waits up to ``wait_seconds`` for it. Files, row groups and columns that aren't needed are skipped; memory is
     needed only for the result.
 
-    Raises BadInput: an unknown view (lists the known ones), an unsafe name, an invalid predicate, an unknown column, an
-    invalid position. TryAgain: nothing has been committed yet; CUT_NOT_REACHED: ``at_least`` isn't covered yet.
-    READING_EXPIRED (TryAgain) when a reading is used after the tables have deleted its files (7 days).
+    Raises BadInput: an unknown view (lists the known ones), an unsafe name, an invalid predicate, an unknown column, a
+    partition that isn't a date, an invalid position. TryAgain: nothing has been committed yet; CUT_NOT_REACHED:
+    ``at_least`` isn't covered yet. READING_EXPIRED (TryAgain) when a reading is used after the tables have deleted its
+    files (7 days).
 
     Never returns a cut older than one that this reader has seen, with one exception: a rollback moves readers back to
     the old version although it is behind; ``reading.behind`` says so. A read with ``version`` is recorded: the version
@@ -98,9 +102,9 @@ def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:
 
 
 def _record_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
-    """Count a failed read against the version that the route assigned, unless the reader's request caused it."""
-    ours = isinstance(error, (BrokenState, TryAgain)) or error.code == "VIEW_UNKNOWN"
-    route = route_of(settings, view) if ours and version is None else None
+    """Count a failed read against the version that the route assigned, unless the reader's request or process caused
+    it."""
+    route = route_of(settings, view) if version is None and counts(error) else None
     if route is not None:
         assigned = route.version_for(reader)
         record_failed(VersionRef(settings, view, assigned), reader, error.code, engine="read", route=route.number)
@@ -117,10 +121,25 @@ def read_untracked(
     columns: Sequence[str] | None = None,
 ) -> Reading:
     """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
-    plan = pin(settings, view, version, checked_prefer(prefer), partitions, reader)
+    plan = pin(settings, view, version, checked_prefer(prefer), _checked_days(partitions), reader)
     known = [name for name in plan.speed.schema.names if is_own(name)]
-    predicate = parse_predicate(where, known) if where is not None else None
+    floats = [each.name for each in plan.speed.schema if pa.types.is_float32(each.type)]
+    predicate = parse_predicate(where, known, floats) if where is not None else None
     return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
+
+
+def _checked_days(partitions: Collection[date] | None) -> Collection[date] | None:
+    """Anything else than a date (a text, a datetime) equals no partition: the reading would be empty."""
+    wrong = [day for day in partitions or () if type(day) is not date]
+    if wrong:
+        raise BadInput(
+            "DAY_UNREADABLE",
+            f"{wrong[0]!r} is not a day",
+            state="nothing was read",
+            next_step="partitions are of the type datetime.date: date(2013, 1, 31)",
+            field="partitions",
+        )
+    return partitions
 
 
 def _checked_columns(columns: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
 from anabranch.certify.certificates import Certificate, newest_certificates
-from anabranch.core.errors import AnabranchError, BadInput, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, TryAgain, root_cause
 from anabranch.core.extras import needs_extras
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
@@ -20,10 +20,11 @@ from anabranch.lake.landed import landed_cut
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
+from anabranch.serve._own_failures import is_exhausted, reader_exhausted
 from anabranch.serve._predicates import Predicate, predicate_error
 from anabranch.serve._scanning import Scan, scan_errors
-from anabranch.serve._spark_failures import watch_failures
-from anabranch.serve.half_choice import BATCH, SPEED, HalfName, published_cuts
+from anabranch.serve._spark_failures import Watched, is_about_tables, watch_failures
+from anabranch.serve.half_choice import BATCH, HalfName, published_cuts
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
 from anabranch.views.model.definition import PARTITION_DATE, is_own
@@ -171,31 +172,47 @@ class Reading:
     @needs_extras()
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """Spark reads the same versions of the same tables itself; no data goes through the driver. A missing or
-        corrupt file raises Spark's own error when the rows are collected, and is counted as a failed read."""
-        from py4j.protocol import Py4JJavaError
+        corrupt file raises Spark's own error when the rows are collected, and is counted as a failed read.
+
+        Raises BadInput SESSION_UNFIT: ``spark`` can't read Delta tables, or was stopped; or ``where`` compares times,
+        and its time zone isn't UTC."""
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        halves = [half for half in (SPEED, BATCH) if half in self.halves.values()] or [SPEED]
         try:
-            frames = [self._spark_half(spark, half) for half in halves]
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._failed("spark", error) from error
-        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+            if self._where is not None and self._where.has_times(self._plan.speed.schema):
+                _check_zone(spark)
+            frames = [self._spark_table(spark, *table, days) for table, days in self._plan.tables().items()]
+        except (PySparkException, Py4JError) as error:
+            raise self._spark_error(error) from error
+        rows = reduce(lambda left, right: left.unionByName(right), frames)
         rows = rows.where(F.expr(self._where.spark)) if self._where else rows
         rows = rows.select(*map(_spark_name, self.schema.names))
-        return watch_failures(spark, rows, self._spark_failed) if self.routed_reader else rows
+        if not self.routed_reader:
+            return rows
+        return watch_failures(spark, rows, Watched(self._ref, self.routed_reader, self._plan.route, self._tables))
 
-    def _spark_failed(self, text: str) -> None:
-        self._failed("spark", OSError(text))
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(uri for uri, _ in self._plan.tables()))
 
-    def _spark_half(self, spark: SparkSession, half: HalfName) -> DataFrame:
+    def _spark_error(self, error: Exception) -> AnabranchError:
+        if is_about_tables(str(error), self._tables):
+            return self._failed("spark", error)
+        return BadInput(
+            "SESSION_UNFIT",
+            f"this Spark session can't read {self.view} v{self.version}: {root_cause(error)}",
+            state="nothing was read, and no failed read was counted",
+            next_step="give one that runs and can read Delta tables, such as anabranch.core.engine.spark.session()",
+            field="spark",
+        )
+
+    def _spark_table(self, spark: SparkSession, uri: str, version: int, days: Sequence[date | None]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        source = self._plan.batch if half == BATCH and self._plan.batch else self._plan.speed
-        rows = spark.read.format("delta").option("versionAsOf", source.version).load(source.uri)
+        rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
         if PARTITION_DATE in rows.columns:
-            days = [day for day, name in self.halves.items() if name == half]
             chosen = F.col(PARTITION_DATE).isin([day for day in days if day is not None])
             rows = rows.where(chosen | F.col(PARTITION_DATE).isNull() if None in days else chosen)
         return rows.select(*(_spark_name(name) for name in self._plan.speed.schema.names if is_own(name)))
@@ -221,7 +238,10 @@ class Reading:
             raise self._failed(engine, error) from error
 
     def _failed(self, engine: str, error: Exception) -> AnabranchError:
-        """Return the error as one of ours. Counts it as a failed read, unless the reader's predicate caused it."""
+        """Return the error as one of ours. Counts it as a failed read, unless the reader's predicate or process caused
+        it."""
+        if is_exhausted(error):
+            return reader_exhausted(f"{self.view} v{self.version}", error)
         failure = self._to_anabranch_error(error)
         if self.routed_reader and not isinstance(failure, BadInput):
             code, route = failure.code, self._plan.route
@@ -247,3 +267,20 @@ _PREDICATE_ERRORS = ("Conversion Error", "Out of Range Error", "Binder Error", "
 
 def _spark_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _check_zone(spark: SparkSession) -> None:
+    """Raise BadInput SESSION_UNFIT unless the session's times are UTC, as every other engine's are."""
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if zone not in _UTC:
+        raise BadInput(
+            "SESSION_UNFIT",
+            f"where compares times, which are UTC, and this Spark session's time zone is {zone}",
+            state="nothing was read",
+            next_step="set spark.sql.session.timeZone to UTC before the call, or read without where and compare the "
+            "times with Spark's own functions",
+            field="spark",
+        )
+
+
+_UTC = ("UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "UTC+0", "UTC+00:00", "+00:00")

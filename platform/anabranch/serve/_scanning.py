@@ -116,9 +116,11 @@ class Scan:
 
 
 def scan_errors() -> tuple[type[Exception], ...]:
-    """What a scan raises for a file that is gone or corrupt. DuckDB isn't loaded if it wasn't needed."""
+    """What a scan raises for a file that is gone or corrupt, and when the process has no memory left. DuckDB isn't
+    loaded if it wasn't needed."""
     duckdb = sys.modules.get("duckdb")
-    return (OSError, pa.ArrowInvalid) if duckdb is None else (OSError, pa.ArrowInvalid, duckdb.Error)
+    own = (OSError, pa.ArrowInvalid, MemoryError)
+    return own if duckdb is None else (*own, duckdb.Error)
 
 
 class PolarsEngine:

@@ -1,7 +1,8 @@
 """Detect reads that fail inside Spark when the rows are collected, with a query execution listener.
 
-A reading's DataFrame has a unique alias, which the listener finds in the failed query's plan. Only file errors are
-counted: errors of the reader's own query (a cast, a UDF) are not the view's fault.
+A reading's DataFrame has a unique alias, which the listener finds in the failed query's plan. Only errors of files of
+the reading's tables are counted: errors of the reader's own query (a cast, a UDF), of its own files and of its session
+are not the view's fault.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from anabranch.lake.layout import VersionRef
+from anabranch.serve._own_failures import is_exhausted
+from anabranch.serve.reader_log import record_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,24 +25,58 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"\banabranch_reading_\d+\b")
 _FILE_ERRORS = ("FAILED_READ_FILE", "FileNotFoundException", "org.apache.parquet", "DELTA_")
-_MAX_CALLBACKS = 10_000
+_GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "FILE_NOT_FOUND")
+_UNFIT_SESSION = "DELTA_CONFIGURE_SPARK_SESSION"
+_MAX_WATCHED = 1_000
 _numbers = count(1)
-_callbacks: OrderedDict[str, Callable[[str], None]] = OrderedDict()
 _listening: set[int] = set()
 """The sessions that have the listener, by their hash code in the JVM."""
 
 
-def watch_failures(spark: SparkSession, rows: DataFrame, failed: Callable[[str], None]) -> DataFrame:
-    """Return ``rows`` such that ``failed`` is called with the error's text when a query over them fails to read a file:
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is needed to count a failed read, and no more, because it outlives the reading. ``tables``: the URIs of the
+    tables that are read."""
+
+    ref: VersionRef
+    reader: str
+    route: int
+    tables: tuple[str, ...]
+
+
+_watched: OrderedDict[str, Watched] = OrderedDict()
+"""By the alias of its DataFrame, oldest first."""
+
+
+def watch_failures(spark: SparkSession, rows: DataFrame, watched: Watched) -> DataFrame:
+    """Return ``rows`` such that a query over them that fails to read a file of the reading is counted as a failed read:
     once per failed query, asynchronously, on Spark's listener thread. Not guaranteed with Spark Connect, which has no
-    listeners."""
+    listeners, nor after many later readings."""
     if not _listen(spark):
         return rows
     name = f"anabranch_reading_{next(_numbers)}"
-    _callbacks[name] = failed
-    if len(_callbacks) > _MAX_CALLBACKS:
-        _callbacks.popitem(last=False)
+    _watched[name] = watched
+    if len(_watched) > _MAX_WATCHED:
+        _watched.popitem(last=False)
     return rows.alias(name)
+
+
+def is_about_tables(text: str, tables: Sequence[str]) -> bool:
+    """Return whether an error of Spark while it opened ``tables`` is about them: it names one of them, or Delta raised
+    it. Otherwise it is the session's."""
+    return _names_one(text, tables) or ("[DELTA_" in text and _UNFIT_SESSION not in text)
+
+
+def _names_one(text: str, tables: Sequence[str]) -> bool:
+    return any(uri in text for uri in tables)
+
+
+def _count(causes: str, aliases: set[str]) -> None:
+    """Count a failed query over readings with these ``aliases``, if a file of theirs is what failed."""
+    for watched in (_watched[alias] for alias in aliases if alias in _watched):
+        if _names_one(causes, watched.tables):
+            code = "READING_EXPIRED" if any(known in causes for known in _GONE) else "FILE_UNREADABLE"
+            record_failed(watched.ref, watched.reader, code, engine="spark", route=watched.route)
 
 
 class _Listener:
@@ -48,10 +88,8 @@ class _Listener:
     def onFailure(self, name: str, query: Any, error: Any) -> None:  # noqa: N802 - Spark's name
         try:
             causes = " <- ".join(_causes(error))
-            if any(known in causes for known in _FILE_ERRORS):
-                for alias in set(_NAME.findall(query.analyzed().toString())):
-                    if alias in _callbacks:
-                        _callbacks[alias](causes)
+            if any(known in causes for known in _FILE_ERRORS) and not is_exhausted(OSError(causes)):
+                _count(causes, set(_NAME.findall(query.analyzed().toString())))
         except Exception as own_error:  # a listener that raises would only fill Spark's log
             log.warning("a failed query could not be examined: %s", own_error)
 

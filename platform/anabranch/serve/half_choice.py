@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from anabranch.core.errors import BadInput
 from anabranch.lake import CommitMetadata
@@ -14,6 +14,8 @@ Prefer = Literal["default", "complete", "fresh", "speed"]
 HalfName = Literal["batch", "speed"]
 BATCH: Final[HalfName] = "batch"
 SPEED: Final[HalfName] = "speed"
+PUBLISHED: Final = "published"
+"""Where the metadata of a batch table's commit lists its publications: runs of days of one cut and run."""
 
 
 def checked_prefer(text: str) -> Prefer:
@@ -48,8 +50,12 @@ def choose(
 def published_cuts(note: CommitMetadata) -> dict[date, Cut]:
     """Return the cut that each published partition of a batch table covers, from the table's newest commit metadata."""
     cuts: dict[date, Cut] = {}
-    for entry in note.extra.get("published", ()):
-        cut = Cut.from_json(entry["cut"])
-        first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
-        cuts |= {first + timedelta(days=shift): cut for shift in range((last - first).days + 1)}
+    for entry in note.extra.get(PUBLISHED, ()):
+        cuts |= dict.fromkeys(published_days(entry), Cut.from_json(entry["cut"]))
     return cuts
+
+
+def published_days(entry: Mapping[str, Any]) -> list[date]:
+    """Return the days of one publication of a batch table's commit metadata."""
+    first, last = date.fromisoformat(entry["from"]), date.fromisoformat(entry["to"])
+    return [first + timedelta(days=shift) for shift in range((last - first).days + 1)]

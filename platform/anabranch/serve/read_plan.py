@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from pathlib import Path
 from threading import Lock
 
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState
 from anabranch.core.home_format import check_home
 from anabranch.core.settings import Settings
-from anabranch.core.storage import storage_of
-from anabranch.lake import CommitMetadata, commit_history
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
+from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
+from anabranch.serve._own_failures import counts
+from anabranch.serve._reader_places import this_reader
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
-from anabranch.serve.routes import Route, check_not_retired, covers, route_of, this_reader
+from anabranch.serve.routes import Route, check_not_retired, covers, route_of
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot_at
 from anabranch.views.model.definition import PARTITION_DATE
@@ -30,7 +30,8 @@ BACK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What one read reads. ``halves``: the half that serves each partition (None: the whole of a kappa view)."""
+    """What one read reads. ``halves``: the half that serves each partition (None: the whole of a kappa view).
+    ``batch``: the batch half, by default as of the cut (``_batch_at_cut``)."""
 
     version: int
     speed: Snapshot
@@ -40,6 +41,8 @@ class ReadPlan:
     """After a rollback: the cut that the reader has seen of the newer version, if this version doesn't cover it."""
     route: int = 0
     """The number of the route that chose the version; 0 without a route, and for a read by version number."""
+    earlier: Mapping[date, int] = field(default_factory=dict, hash=False)
+    """The version of the batch table that has a day, if it isn't that of ``batch``."""
 
     @property
     def cut(self) -> Cut:
@@ -55,7 +58,19 @@ class ReadPlan:
 
     def has_files(self) -> bool:
         """Whether all of them are still there."""
-        return _exist(self.files())
+        return files_exist(self.files())
+
+    def tables(self) -> dict[tuple[str, int], list[date | None]]:
+        """Return the tables to read, each by its URI and version, with its partitions. Without any partition it is the
+        speed table."""
+        found: dict[tuple[str, int], list[date | None]] = {}
+        for partition, half in self.halves.items():
+            table = self.speed.uri, self.speed.version
+            if half == BATCH and self.batch is not None:
+                earlier = self.earlier.get(partition) if partition is not None else None
+                table = self.batch.uri, self.batch.version if earlier is None else earlier
+            found.setdefault(table, []).append(partition)
+        return found or {(self.speed.uri, self.speed.version): []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +89,6 @@ _lock = Lock()
 _readers: OrderedDict[tuple[str, str], _LastRead] = OrderedDict()
 """By view and reader, least recent first."""
 _MAX_READERS = 100_000
-_batches: OrderedDict[tuple[str, str, int, str], int | None] = OrderedDict()
-"""By batch table, its id, its newest version, and an older cut: the version to read at that cut."""
-_MAX_BATCHES = 64
 _first_sight: OrderedDict[tuple[str, int], float] = OrderedDict()
 """When this process first saw a route, by its table and number (seconds of the monotonic clock)."""
 _MAX_ROUTES = 1_000
@@ -94,7 +106,8 @@ def pin(
 
     A reader whose route changed to another version keeps the newest cut that it has seen, until that version covers it
     (ADR 0031). Raises BadInput VERSION_RETIRED; BrokenState CUT_WENT_BACK when the table covers less than this process
-    has seen, or FORMAT_NEWER when a newer version has written the home.
+    has seen, DAYS_EXPIRED when neither half has a day at the cut any more, or FORMAT_NEWER when a newer version has
+    written the home.
     """
     check_home(settings.home)
     route = route_of(settings, safe_name(view, "view"))
@@ -108,8 +121,9 @@ def pin(
             chosen, speed, behind = _routed(settings, view, route, reader)
         batch = None
         if PARTITION_DATE in speed.schema.names:
-            batch = _batch(VersionRef(settings, view, chosen).batch_table, speed.newest.note.cut, prefer)
-    halves = _halves(speed, batch, prefer)
+            batch = _batch(VersionRef(settings, view, chosen).batch_table, speed, prefer)
+    half = batch.half if batch else None
+    halves = _halves(speed, half, prefer)
     if partitions is not None and PARTITION_DATE not in speed.schema.names:
         raise BadInput(
             "PARTITION_NEEDED",
@@ -119,13 +133,16 @@ def pin(
             field="partitions",
         )
     if partitions is not None:
-        halves = {day: half for day, half in halves.items() if day in partitions}
+        halves = {day: name for day, name in halves.items() if day in partitions}
+    lost = batch.lost if batch else frozenset()
+    if lost := lost if partitions is None else lost & set(partitions):
+        raise _days_expired(view, chosen, sorted(lost), speed.newest.note.cut)
     number = route.number if route and version is None else 0
     if behind is not None:
         record_behind(
             VersionRef(settings, view, chosen), reader_name(settings, reader), str(speed.newest.note.cut), route=number
         )
-    return ReadPlan(chosen, speed, batch, halves, behind, number)
+    return ReadPlan(chosen, speed, half, halves, behind, number, batch.earlier if batch else {})
 
 
 def _current(settings: Settings, view: str, version: int | None) -> tuple[int, Snapshot]:
@@ -172,7 +189,7 @@ def _kept_snapshot(
         cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
         kept = snapshot_at(last.uri, last.table_id, last.table_version)
-        if kept is not None:  # this read doesn't fail, but a new reader's would
+        if kept is not None and counts(error):  # this read doesn't fail, but a new reader's would
             record_failed(
                 VersionRef(settings, route.view, version), key[1], error.code, engine="read", route=route.number
             )
@@ -184,31 +201,12 @@ def _kept_snapshot(
     return snapshot_at(last.uri, last.table_id, last.table_version)
 
 
-def _batch(uri: str, cut: Cut, prefer: Prefer) -> Snapshot | None:
-    """Return the batch half; by default its newest version that publishes nothing beyond ``cut``. Otherwise some days
-    of the reading would include events that landed after its cut."""
+def _batch(uri: str, speed: Snapshot, prefer: Prefer) -> BatchAtCut | None:
+    """Return the batch half; by default as of the cut of the speed half."""
     newest = snapshot(uri)
-    if newest is None or prefer != "default" or _is_within(newest.newest.note, cut):
-        return newest
-    key = (uri, newest.table_id, newest.version, str(cut))
-    if key not in _batches:
-        earlier = (found.rows_at for found in commit_history(uri) if _is_within(found.note, cut))
-        _batches[key] = next(earlier, None)
-        if len(_batches) > _MAX_BATCHES:
-            _batches.popitem(last=False)
-    version = _batches[key]
-    found = snapshot_at(uri, newest.table_id, version) if version is not None else None
-    if found is None or not _exist(file for files in found.files.values() for file in files):
-        return None  # already deleted by maintenance: the speed half serves every day
-    return found
-
-
-def _exist(files: Iterable[str]) -> bool:
-    return all(storage_of(path).exists(path) for path in map(Path, files))
-
-
-def _is_within(note: CommitMetadata, cut: Cut) -> bool:
-    return all(cut.covers(published) for published in published_cuts(note).values())
+    if newest is None:
+        return None
+    return batch_at(newest, speed) if prefer == "default" else BatchAtCut(newest)
 
 
 def _age(settings: Settings, route: Route) -> float:
@@ -252,4 +250,17 @@ def _went_back(view: str, version: int, seen: Cut, now: Cut) -> BrokenState:
         next_step="the speed table was restored from an older state: replay the view",
         seen=str(seen),
         now=str(now),
+    )
+
+
+def _days_expired(view: str, version: int, days: list[date], cut: Cut) -> BrokenState:
+    more = f" and {len(days) - 1} other days" if len(days) > 1 else ""
+    return BrokenState(
+        "DAYS_EXPIRED",
+        f"{view} v{version} covers {cut}, but {days[0]}{more} can only be read at newer cuts",
+        state="nothing was read: they were published again beyond that cut, and their files of before are deleted",
+        next_step="anabranch status shows why the view's stream has stopped; until it has caught up, leave these days "
+        'out (partitions=...) or read with prefer="complete", which includes events after the cut',
+        cut=str(cut),
+        partitions=[day.isoformat() for day in days],
     )

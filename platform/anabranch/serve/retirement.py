@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.storage import listed, storage_of
+from anabranch.lake import open_table
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import delete
 from anabranch.serve._named_readers import named_readers
@@ -41,7 +42,7 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     left = _readers_left_at(ref)
     if now - left < grace:
         wait = f"retire it after {left + grace:%Y-%m-%d %H:%M} UTC: until then a rollback may need it"
-        raise _conflict("GRACE", ref, f"it lost its last readers at {left:%Y-%m-%d %H:%M:%S} UTC", wait)
+        raise _conflict("GRACE", ref, f"it has been without readers only since {left:%Y-%m-%d %H:%M:%S} UTC", wait)
     pinned = named_readers(ref, now - grace)
     if pinned:
         names = ", ".join(f"{each.name} ({each.last:%Y-%m-%d %H:%M:%S} UTC)" for each in pinned[:_SHOWN])
@@ -86,8 +87,12 @@ def _delete(ref: VersionRef) -> int:
         storage_of(folder).clear(folder)
     delete(ref.speed_checkpoint)
     for path in listed(ref.folder):
-        if path != ref.dropping:  # which goes last: as long as it is there, the next call completes this one
+        if path == ref.dropping:  # it goes last: as long as it is there, the next call completes this one
+            continue
+        if storage.holds(path):
             storage.clear(path)
+        else:  # a draft, for example, whose writer was killed
+            storage.remove(path)
     storage.clear(ref.folder)
     return freed
 
@@ -141,10 +146,13 @@ def _check_known(ref: VersionRef) -> None:
 
 
 def _readers_left_at(ref: VersionRef) -> datetime:
-    """When the version lost its last readers; if it never had any, when the view's first route was set."""
+    """When the version lost its last readers; if it never had any, when the view's first route was set, or the version
+    was created, if that was later."""
     history = route_history(ref.settings, ref.name)
     had = [n for n, route in enumerate(history) if route.shares.get(ref.version)]
-    return history[had[-1] + 1 if had else 0].changed_at
+    left, table = history[had[-1] + 1 if had else 0].changed_at, open_table(ref.speed_table)
+    created_ms = table.metadata().created_time if table is not None else None
+    return left if created_ms is None else max(left, datetime.fromtimestamp(created_ms / 1000, UTC))
 
 
 def _conflict(code: str, ref: VersionRef, what: str, next_step: str) -> Conflict:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import hashlib
 import json
-import socket
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +22,11 @@ from anabranch.lake.commits import append, create
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import parquet_file, stage_arrow
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
+from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
+from anabranch.serve._reader_places import Places, first_places, from_runs, next_places, percent_of, to_runs
+from anabranch.serve._reader_places import this_reader as this_reader
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import snapshot
 from anabranch.views.retired_versions import RETIRED
@@ -35,6 +34,9 @@ from anabranch.views.retired_versions import RETIRED
 ACTIVE = frozenset({"moving", "halted"})
 """States of a migration that still controls the route."""
 ROLLED_BACK = "rolled back"
+_PLACES = "places"
+"""Where a route's metadata has its ``places``. An older version of this package ignores them: with more than two
+versions, its readers then have other ones of the same shares."""
 PATIENCE = 5.0
 """How many seconds ``set_route`` waits for a version to cover what the others cover, before it raises
 VERSION_BEHIND."""
@@ -67,16 +69,17 @@ class Route:
     """The versions that can't be read any more, not even by their number."""
     moment: Moment | None = field(default=None, compare=False)
     """When it was set, by the machine's monotonic clock; only for the newest route."""
+    places: Places | None = field(default=None, compare=False)
+    """Which readers have which version, if it isn't as in a first route; only for the newest route."""
 
     def version_for(self, reader: str) -> int:
         """Return the version that ``reader`` gets. Sticky: it doesn't change while that version's share only grows."""
-        digest = hashlib.sha256(f"{self.view}\n{reader}".encode()).digest()
-        percentile, upper = int.from_bytes(digest[:8]) / 2**64 * 100, 0
-        for version in sorted(self.shares, reverse=True):
-            upper += self.shares[version]
-            if percentile < upper:
-                return version
-        raise AssertionError(f"shares of {self.shares} don't add up to 100")
+        return self.all_places[percent_of(self.view, reader)]
+
+    @property
+    def all_places(self) -> Places:
+        """The version of each percent of the readers."""
+        return first_places(self.shares) if self.places is None else self.places
 
     def sends_back(self, had: int, chosen: int) -> bool:
         """Whether moving a reader from version ``had`` to ``chosen`` is a rollback: to the old version of a migration
@@ -89,12 +92,6 @@ class Route:
         return ", ".join(f"v{version} {share} %" for version, share in sorted(self.shares.items()))
 
 
-@cache
-def this_reader() -> str:
-    """Return the default reader name, user@host: the same for all processes of one user on one machine."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
 def route_of(settings: Settings, view: str) -> Route | None:
     """Return the newest route of ``view``; None if none was set."""
     table = snapshot(routes_table(settings, view))
@@ -102,13 +99,16 @@ def route_of(settings: Settings, view: str) -> Route | None:
 
 
 def route_history(settings: Settings, view: str) -> list[Route]:
-    """Return every route that ``view`` has had, oldest first."""
+    """Return every route that ``view`` has had, oldest first. Raises BrokenState FILE_UNREADABLE."""
     table = snapshot(routes_table(settings, safe_name(view, "view")))
     paths = table.files.get(None, ()) if table else ()
     rows = list[dict[str, Any]]()
     for path in paths:
-        with parquet_file(Path(path)) as file:
-            rows += file.read().to_pylist()
+        try:
+            with parquet_file(Path(path)) as file:
+                rows += file.read().to_pylist()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise unreadable_file(path, error) from error
     return [
         Route(
             view,
@@ -179,7 +179,9 @@ def set_route(
             )
         now_retired = frozenset(retired if retired is not None else before.retired if before else ())
         check_not_retired(view, wanted, now_retired)
-        route = Route(view, number + 1, wanted, datetime.now(UTC), by, why, migration, now_retired, Moment.now())
+        places = next_places(before.all_places, wanted) if before else None
+        moment = Moment.now()
+        route = Route(view, number + 1, wanted, datetime.now(UTC), by, why, migration, now_retired, moment, places)
         _append(table, route)
         return route
 
@@ -197,6 +199,7 @@ def _append(table: DeltaTable, route: Route) -> None:
     extra |= {"migration": route.migration} if route.migration else {}
     extra |= {RETIRED: sorted(route.retired)} if route.retired else {}
     extra |= {"moment": route.moment.to_json()} if route.moment else {}
+    extra |= {_PLACES: to_runs(route.all_places)} if route.all_places != first_places(route.shares) else {}
     uri = str(folder_of(table))
     staged = stage_arrow(pa.Table.from_pylist([row], COLUMNS), uri, f"route-{route.number}-{time.time_ns()}", None)
     append(table, staged, CommitMetadata(f"route/{route.view}", str(route.number), Cut(), extra=extra))
@@ -284,7 +287,9 @@ def _of_commit(view: str, commit: Commit) -> Route:
     number, shares = int(commit.note.batch), _shares(extra["shares"])
     retired = frozenset(extra.get(RETIRED, ()))
     by, why, migration = extra["by"], extra["why"], extra.get("migration")
-    return Route(view, number, shares, changed_at, by, why, migration, retired, Moment.from_json(extra.get("moment")))
+    moment = Moment.from_json(extra.get("moment"))
+    places = from_runs(extra[_PLACES]) if _PLACES in extra else None
+    return Route(view, number, shares, changed_at, by, why, migration, retired, moment, places)
 
 
 def _shares(stored: Mapping[str, int]) -> dict[int, int]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from anabranch.core.errors import BadInput, TryAgain
-from anabranch.core.settings import Settings
+from anabranch.core.settings import SAFE_NAME, Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, safe_name
 from anabranch.serve.table_snapshots import Snapshot, snapshot
 
 
 def served_views(settings: Settings) -> list[str]:
-    """Return the names of all views that have a table."""
-    return [path.name for path in listed(settings.lake / "views") if storage_of(path).holds(path)]
+    """Return the names of all views that have a table. Folders that can't be a view's are passed over."""
+    folders = (path for path in listed(settings.lake / "views") if SAFE_NAME.fullmatch(path.name))
+    return [path.name for path in folders if storage_of(path).holds(path)]
 
 
 def served_versions(settings: Settings, view: str) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +25,8 @@ from anabranch.core.storage import path_of, storage_of
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import parquet_file
-from anabranch.lake.log.archived_commits import commit_file
-from anabranch.lake.log.commit_errors import unreadable_file
+from anabranch.lake.log.archived_commits import commit_file, opens_at
+from anabranch.lake.log.commit_errors import unreadable_file, unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_columns
 
@@ -81,28 +81,36 @@ _handles: dict[str, _Handle] = {}
 _earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _Commit]] = OrderedDict()
 """Cache of ``snapshot_at`` by table, its id and version, with the identity of the commit's file."""
 _MAX_EARLIER = 64
+_UNREADABLE: Final = (DeltaError, OSError, ValueError)
+"""What delta-rs raises when it can't read a log."""
 _lock = Lock()
 
 
 def snapshot(uri: str) -> Snapshot | None:
-    """Return the table at ``uri`` at its newest commit; None if there is no table."""
+    """Return the table at ``uri`` at its newest commit; None if there is no table. Raises BrokenState
+    TABLE_UNREADABLE."""
     with _lock:
         handle = _handles.get(uri)
         if handle is not None and handle.is_valid():
             try:
                 return handle.update()
-            except DeltaError:  # old commits of its log were deleted
+            except _UNREADABLE:  # old commits of its log were deleted, perhaps
                 pass
         forget(uri)
         table = open_table(uri)
         if table is None:
             return None
         _handles[uri] = _Handle(uri, table)
-        return _handles[uri].update()
+        try:
+            return _handles[uri].update()
+        except _UNREADABLE as error:
+            forget(uri)
+            raise unreadable_table(uri, error) from error
 
 
 def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
-    """Return the table at ``version``; None if it was created again since, or its log doesn't reach back that far."""
+    """Return the table at ``version``; None if it was created again since, or its log doesn't reach back that far.
+    Raises BrokenState TABLE_UNREADABLE: what can't be read isn't taken for what isn't there."""
     key = uri, table_id, version
     with _lock:
         commit = _commit_of(uri, version)
@@ -114,7 +122,13 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
                 if str(table.metadata().id) != table_id:
                     return None
                 _earlier[key] = _snapshot_of(uri, table, {}), commit
-            except (DeltaError, OSError, ValueError, AnabranchError):
+            except AnabranchError:
+                if _is_kept(uri, version):
+                    raise
+                return None
+            except _UNREADABLE as error:
+                if _is_kept(uri, version):
+                    raise unreadable_table(uri, error) from error
                 return None
             if len(_earlier) > _MAX_EARLIER:
                 _earlier.popitem(last=False)
@@ -122,12 +136,23 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
 
 
 def _commit_of(uri: str, version: int) -> _Commit:
-    """Return what tells a commit's file from another one of its name; None if there is no such file."""
-    path = commit_file(path_of(uri), version)
+    """Return what tells a commit's file from another one of its name; None if there is no such file. Raises BrokenState
+    TABLE_UNREADABLE."""
     try:
+        path = commit_file(path_of(uri), version)
         return storage_of(path).stamp(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise unreadable_table(uri, error) from error
+
+
+def _is_kept(uri: str, version: int) -> bool:
+    """Return whether the log still has what opens the table at ``version``. Raises BrokenState TABLE_UNREADABLE."""
+    try:
+        return _commit_of(uri, version) is not None and opens_at(path_of(uri), version)
+    except OSError as error:
+        raise unreadable_table(uri, error) from error
 
 
 def forget(uri: str) -> None:

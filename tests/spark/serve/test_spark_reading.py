@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anabranch
+import pyarrow as pa
 import pytest
 from anabranch.core.settings import Settings
+from anabranch.serve._predicates import parse_predicate
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,3 +63,29 @@ def test_a_spark_reading_stays_as_it_was_pinned(spark: SparkSession, published: 
     assert len(rows) == KEYS * len(DAYS)
     assert {row["written_by"] for row in rows} == {3, None}
     assert "_epoch" not in rows[0].asDict()
+
+
+def test_spark_reads_a_day_that_is_ahead_of_speed_as_it_was_before(spark: SparkSession, settings: Settings) -> None:
+    small_halves.start_speed(settings, 3, DAYS[4:])
+    for published in ({DAYS[0]: 1}, {DAYS[0]: 5}, {DAYS[0]: 5, DAYS[1]: 2}, {DAYS[0]: 5, DAYS[1]: 6, DAYS[2]: 3}):
+        small_halves.publish(settings, published, list(published)[-2:])
+
+    reading = anabranch.read(VIEW, settings=settings, where="written_by > 0")
+
+    from_spark = reading.to_spark(spark).toArrow().cast(reading.schema)
+    order = [("window_start", "ascending")]
+    assert from_spark.sort_by(order).equals(reading.to_arrow().sort_by(order))
+    assert sorted(set(from_spark["written_by"].to_pylist())) == [1, 2, 3]
+
+
+def test_spark_compares_small_floats_as_duckdb_does(spark: SparkSession) -> None:
+    import duckdb
+
+    values = [0.1, -0.5, 2.0, 16_777_216.0, 3.14159265]
+    schema = pa.schema([("small", pa.float32())])
+    known = pa.table({"small": pa.array(values, pa.float32())})
+    rows = spark.createDataFrame([(value,) for value in values], "small float")
+    for where in ("small = 0.1", "small in (-0.5, 3.14159265)", "small >= 16777217", "small = 1e-1", "0.1 < small"):
+        found = parse_predicate(where, schema.names, schema.names)
+        expected = duckdb.connect().from_arrow(known).filter(found.duckdb).to_arrow_table()["small"].to_pylist()
+        assert [row["small"] for row in rows.where(F.expr(found.spark)).collect()] == expected, where

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.core.errors import BrokenState, Conflict, TryAgain
 from anabranch.core.project_folder import project_root
+from anabranch.core.storage import DISK
 from anabranch.lake import latest_commit
 from anabranch.lake.commits import append
 from anabranch.lake.log.delta_tables import delta_table
@@ -50,6 +53,33 @@ def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Call
     committed = latest_commit(table.table_uri)
     assert committed is not None
     assert committed.note == note("first" if kind == "move" else kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_can_not_be_read_behind_its_commit_is_no_failed_commit(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A compaction whose writer believed it would delete the files that it has just put into the table."""
+
+    def unreadable(_: DeltaTable) -> None:
+        raise OSError("Too many open files (os error 24)")
+
+    commit, expected = KINDS[kind]
+    monkeypatch.setattr(DeltaTable, "update_incremental", unreadable)
+    assert commit(table, note(kind)) == 2
+    assert read(DeltaTable(table.table_uri)) == expected
+
+
+@pytest.mark.parametrize("kind", ["move", "rewrite"])
+def test_a_disk_that_takes_no_commit_is_named(table: DeltaTable, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def full(*_: Any, **__: Any) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(type(DISK), "create", full)
+    with pytest.raises(BrokenState) as told:
+        KINDS[kind][0](table, note(kind))
+    assert told.value.code == "COMMIT_UNWRITTEN"
+    assert DeltaTable(table.table_uri).version() == 1
 
 
 @pytest.mark.parametrize("lost", [OSError("the server has gone"), FileExistsError("somebody has made it")])

@@ -60,6 +60,7 @@ def test_a_cut_covers_what_lies_before_it() -> None:
         {},
     )
     assert Cut.from_json(both.to_json()).to_json() == both.to_json()
+    assert Cut({"flights": Position(2, {})}) == new != old, "tables of views store epochs without offsets"
     assert parse_epochs(str(both)) == {"flights": 1, "weather": 4}
     with pytest.raises(ValueError, match="negative"):
         Position(1, {0: -1})

@@ -82,6 +82,15 @@ def test_a_reading_goes_by_what_was_published_and_landed_when_it_was_pinned(clin
     assert reading(clinic).late_missing == 1
 
 
+def test_of_days_published_beyond_its_cut_a_reading_goes_by_how_they_were_before(clinic: Clinic) -> None:
+    clinic.reprocess("one", DAYS[:1])
+    clinic.land([departed(12, DAYS[1])])
+    clinic.reprocess("two", DAYS[1:2])
+    complete = anabranch.read(NAME, settings=clinic.settings, prefer="complete")
+    assert (complete.late_missing, reading(clinic).late_missing) == (0, 1)
+    assert list(reading(clinic).published) == DAYS[:1]
+
+
 def test_without_a_definition_or_without_landing_nobody_can_tell_and_rows_are_read_all_the_same(clinic: Clinic) -> None:
     record = record_path(VersionRef(clinic.settings, V1.name, V1.version))
     text = record.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from anabranch.core.errors import BadInput
 from anabranch.serve._predicates import MAX_LENGTH, parse_predicate
@@ -85,3 +86,35 @@ def test_whatever_is_more_than_a_predicate_is_refused(text: str) -> None:
 
     assert refused.value.code == "WHERE_REFUSED"
     assert refused.value.fields["field"] == "where"
+
+
+def test_numbers_next_to_small_floats_are_compared_as_such_by_both_engines() -> None:
+    """DuckDB does so by itself; Spark would compare doubles, and find no 0.1."""
+    exact = "Small = 0.1 and small in (-0.5, 2) and 3 < small and small between .1 and 4"
+    doubles = "small = 1e-1 and small in (0.1, 1e-1) and flights = 0.1 and 0.1 < 1 and small between 0.1 and flights"
+    found, left = (parse_predicate(text, ["small", "flights"], ["small"]) for text in (exact, doubles))
+    assert (
+        found.duckdb
+        == """(("small" = 0.1) AND ("small" IN (-0.5, 2)) AND (3 < "small") AND ("small" BETWEEN .1 AND 4))"""
+    )
+    assert found.spark == (
+        "((`small` = CAST('0.1' AS FLOAT)) AND (`small` IN (CAST('-0.5' AS FLOAT), CAST('2' AS FLOAT))) AND "
+        "(CAST('3' AS FLOAT) < `small`) AND (`small` BETWEEN CAST('.1' AS FLOAT) AND CAST('4' AS FLOAT)))"
+    )
+    assert left.spark == left.duckdb.replace('"', "`")
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("origin = 'JFK' and flights > 1", False),
+        ("day_of = date '2013-01-01' and year(day_of) = 2013", False),
+        ("WINDOW_START > '2013-01-01'", True),
+        ("not (origin = 'a' or coalesce(window_start, window_start) is null)", True),
+        ("day_of < timestamp '2013-01-01 05:00'", True),
+        ("hour(origin) in (1, 2)", True),
+    ],
+)
+def test_it_is_known_whether_a_predicate_depends_on_a_time_zone(text: str, times: bool) -> None:
+    schema = pa.schema([("window_start", pa.timestamp("us", "UTC")), ("origin", pa.string()), ("day_of", pa.date32())])
+    assert parse_predicate(text, [*schema.names, "flights"]).has_times(schema) is times

@@ -271,6 +271,15 @@ def test_a_predicate_is_read_in_utc_wherever_the_machine_is(
     assert found == {way: [midnight, midnight + 1_800_000_000] for way in WAYS}
 
 
+def test_the_last_millisecond_of_the_year_9999_is_found(settings: Settings) -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    moments = {day: pa.array([last if day == DAYS[1] else None] * 4, pa.timestamp("us", "UTC")) for day in DAYS[:2]}
+    fill(settings, {day: flights(day, 10 * n, moment=moments[day]) for n, day in enumerate(DAYS[:2])})
+    for where in ("moment >= '2013-01-01'", "moment = '9999-12-31 23:59:59.999'"):
+        assert numbers(anabranch.read(VIEW, where=where, settings=settings).to_arrow()) == [10, 11, 12, 13]
+    assert anabranch.read(VIEW, where="moment < '2013-01-01'", settings=settings)._scan().files == []
+
+
 EAGER = ["arrow", "batches", "polars", "pandas"]
 
 

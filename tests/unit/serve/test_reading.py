@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import polars as pl
@@ -13,9 +17,10 @@ import pyarrow as pa
 import pytest
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake import CommitMetadata, commits
+from anabranch.lake import Commit, CommitMetadata, commit_history, commits
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, landing_table
+from anabranch.serve import _batch_at_cut
 from anabranch.serve.read_plan import _seen
 from support import small_halves
 from support.relation_queries import rows_of
@@ -123,6 +128,110 @@ def test_a_batch_half_whose_earlier_files_are_gone_leaves_its_days_to_speed(sett
     assert reading.to_arrow().num_rows == KEYS * len(DAYS)
 
 
+def _batch_files(settings: Settings, day: date, prefer: str = "default") -> list[Path]:
+    plan = anabranch.read(VIEW, settings=settings, prefer=prefer, partitions=[day])._plan
+    return [Path(file) for file in plan.files() if "/batch/" in file]
+
+
+def test_only_the_days_that_were_published_ahead_of_speed_are_read_as_before(settings: Settings) -> None:
+    """Here the speed half has stopped, and has one day only; the others are loaded history."""
+    small_halves.start_speed(settings, 3, DAYS[:1])
+    small_halves.publish(settings, dict.fromkeys(DAYS, 3), DAYS)
+    (gone,) = _batch_files(settings, DAYS[0])
+    small_halves.publish(settings, dict.fromkeys(DAYS, 3) | {DAYS[0]: 5}, DAYS[:1])
+    before = anabranch.read(VIEW, settings=settings, where="written_by < 9")
+    assert before._plan.earlier.keys() == {DAYS[0]}
+    assert before.to_arrow().num_rows == (KEYS - 1) * len(DAYS)
+    gone.unlink()
+
+    reading = anabranch.read(VIEW, settings=settings)
+
+    assert list(reading.halves.values()) == ["speed", "batch", "batch", "batch", "batch"]
+    assert reading.published == dict.fromkeys(DAYS[1:], small_halves.cut_at(3))
+    assert reading.to_arrow().num_rows == KEYS * len(DAYS)
+    assert set(_written_by(reading)[str(DAYS[0])]) == {3}
+
+
+def test_a_repair_within_the_cut_is_read_whatever_is_published_ahead_of_speed(settings: Settings) -> None:
+    small_halves.start_speed(settings, 3)
+    small_halves.publish(settings, {DAYS[0]: 1, DAYS[1]: 1}, DAYS[:2])
+    small_halves.publish(settings, {DAYS[0]: 5, DAYS[1]: 1}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 5, DAYS[1]: 3}, DAYS[1:2])
+    small_halves.publish(settings, {DAYS[0]: 6, DAYS[1]: 3}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 6, DAYS[1]: 3, DAYS[2]: 6}, DAYS[2:3])
+
+    reading = anabranch.read(VIEW, settings=settings)
+
+    assert reading.published == {DAYS[1]: small_halves.cut_at(3)}
+    assert reading._plan.earlier == {DAYS[0]: 1}
+    assert list(reading.halves.values()) == ["speed", "batch", "speed", "speed", "speed"]
+
+
+def test_each_day_has_the_newest_version_within_the_cut_of_its_own(settings: Settings) -> None:
+    """No version of the table has both days within the cut."""
+    small_halves.start_speed(settings, 3, DAYS[4:])
+    small_halves.publish(settings, {DAYS[0]: 1}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 5}, DAYS[:1])
+    small_halves.publish(settings, {DAYS[0]: 5, DAYS[1]: 2}, DAYS[1:2])
+    small_halves.publish(settings, {DAYS[0]: 5, DAYS[1]: 6, DAYS[2]: 3}, DAYS[1:3])
+
+    reading = anabranch.read(VIEW, settings=settings, where="origin = 'O''1' and written_by < 4")
+
+    assert {day: cut.epoch("flights") for day, cut in reading.published.items()} == dict(
+        zip(DAYS[:3], (1, 2, 3), strict=True)
+    )
+    found = {day: written.pop() for day, written in _written_by(reading).items() if written}
+    assert found == dict(zip(map(str, [*DAYS[:3], DAYS[4]]), (1, 2, 3, 3), strict=True))
+
+
+def test_a_day_that_neither_half_has_any_more_is_an_error_and_the_others_can_be_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_halves.start_speed(settings, 3, DAYS[:1])
+    small_halves.publish(settings, dict.fromkeys(DAYS, 3), DAYS)
+    (gone,) = _batch_files(settings, DAYS[4])
+    small_halves.publish(settings, dict.fromkeys(DAYS, 3) | {DAYS[4]: 5}, DAYS[4:])
+    gone.unlink()
+
+    with pytest.raises(BrokenState) as lost:
+        anabranch.read(VIEW, settings=settings)
+
+    assert (lost.value.code, lost.value.fields["partitions"]) == ("DAYS_EXPIRED", [str(DAYS[4])])
+    with monkeypatch.context() as short:  # commits of before are no longer kept, so nobody knows what was published
+        short.setattr(_batch_at_cut, "_before", OrderedDict())
+        short.setattr(_batch_at_cut, "commit_history", lambda uri, newest: commit_history(uri, limit=1, newest=newest))
+        with pytest.raises(BrokenState, match="DAYS_EXPIRED"):
+            anabranch.read(VIEW, settings=settings)
+    others = anabranch.read(VIEW, settings=settings, partitions=DAYS[:4])
+    assert others.to_arrow().num_rows == KEYS * 4
+    complete = anabranch.read(VIEW, settings=settings, prefer="complete")
+    assert _written_by(complete)[str(DAYS[4])] == {5}
+    small_halves.merge_speed(settings, 5, DAYS[:1])
+    assert anabranch.read(VIEW, settings=settings).to_arrow().num_rows == KEYS * len(DAYS)
+
+
+def test_the_log_is_read_only_where_a_day_is_ahead_and_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def history(uri: str, newest: int) -> Iterator[Commit]:
+        asked.append(uri)
+        return commit_history(uri, newest=newest)
+
+    monkeypatch.setattr(_batch_at_cut, "commit_history", history)
+    small_halves.start_speed(settings, 3)
+    for epoch in (1, 2, 3):
+        small_halves.publish(settings, dict.fromkeys(DAYS, epoch), DAYS)
+        anabranch.read(VIEW, settings=settings)
+    assert asked == []
+    small_halves.publish(settings, dict.fromkeys(DAYS, 5), DAYS)
+    assert [set(anabranch.read(VIEW, settings=settings).published.values()) for _ in range(3)] == [
+        {small_halves.cut_at(3)}
+    ] * 3
+    assert len(asked) == 1
+
+
 def test_freshness_counts_the_epochs_that_are_landed_and_not_covered(settings: Settings) -> None:
     small_halves.start_speed(settings, 3)
     uri = landing_table(settings, "flights")
@@ -227,3 +336,13 @@ def test_days_of_a_view_without_days_are_refused(settings: Settings) -> None:
     with pytest.raises(BadInput) as refused:
         anabranch.read(VIEW, partitions=DAYS[:1], settings=settings)
     assert refused.value.code == "PARTITION_NEEDED"
+
+
+@pytest.mark.parametrize("days", ["2013-01-01", ["2013-01-01"], [datetime(2013, 1, 1, tzinfo=UTC)], [DAYS[0], None]])
+def test_what_is_no_day_is_refused(settings: Settings, days: Any) -> None:
+    """It equals no partition: the reading would be empty."""
+    small_halves.start_speed(settings, 3)
+    with pytest.raises(BadInput) as refused:
+        anabranch.read(VIEW, partitions=days, settings=settings)
+    assert (refused.value.code, refused.value.fields["field"]) == ("DAY_UNREADABLE", "partitions")
+    assert anabranch.read(VIEW, partitions=[date(2013, 1, 1)], settings=settings).to_arrow().num_rows == KEYS

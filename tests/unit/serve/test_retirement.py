@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_readers_that_it_has_or_had_lately_keep_it(settings: Settings) -> None:
     assert (waits.code, "retire it after" in waits.next_step) == ("GRACE", True)
     assert refused(lambda: gone(settings, 9)).code == "VERSION_UNKNOWN"
     assert retired_versions(settings, VIEW) == frozenset()
+
+
+def test_a_version_that_was_just_created_is_kept_however_old_the_first_route_is(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never had readers, and the migration to it hasn't begun."""
+    small_halves.start_speed(settings, 3, version=3)
+    old = [replace(route, changed_at=route.changed_at - timedelta(days=9)) for route in route_history(settings, VIEW)]
+    monkeypatch.setattr(retirement, "route_history", lambda *_: old)
+    assert refused(lambda: gone(settings, 3, grace=timedelta(days=7))).code == "GRACE"
+    assert retired_versions(settings, VIEW) == frozenset()
+    assert 3 in gone(settings, 3).retired
 
 
 def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
@@ -212,6 +225,20 @@ def test_what_is_dropped_is_not_taken_back_meanwhile(settings: Settings, monkeyp
     drop(ref)
     assert codes == ["DROP_RUNNING", "DROP_RUNNING"]
     assert retired_versions(settings, VIEW) == {1}
+    assert not ref.folder.exists()
+
+
+@pytest.mark.parametrize("act", [drop, partial(reinstate, by="bob", why="too soon")])
+def test_a_drop_that_was_killed_at_its_first_rename_is_completed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, act: Callable[[VersionRef], object]
+) -> None:
+    gone(settings)
+    ref = VersionRef(settings, VIEW, 1)
+    draft = ref.dropping.with_name(f".{ref.dropping.name}.0a1b2c3d.4711")
+    draft.touch()
+    if act is not drop:
+        kill_drop(monkeypatch, ref)
+    act(ref)
     assert not ref.folder.exists()
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import socket
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +17,11 @@ from anabranch.apps.cli.main import app
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
+from anabranch.serve._reader_places import first_places, from_runs, next_places, this_reader, to_runs
 from anabranch.serve.routes import Route, route_history, route_of, set_route
+from hypothesis import HealthCheck, given
+from hypothesis import settings as on_a_busy_machine
+from hypothesis import strategies as st
 from support import small_halves
 from support.small_halves import DAYS, VIEW
 from typer.testing import CliRunner
@@ -55,6 +63,57 @@ def test_readers_move_by_share_and_stay_as_it_grows() -> None:
         moved = now
 
 
+VERSIONS = st.integers(1, 4)
+SHARES = st.lists(st.tuples(VERSIONS, st.integers(1, 100)), min_size=1, max_size=4).map(
+    lambda parts: whole(dict(parts))
+)
+
+
+def whole(weights: dict[int, int]) -> dict[int, int]:
+    """Shares in these proportions, 100 in all."""
+    total = sum(weights.values())
+    shares = {version: weight * 100 // total for version, weight in weights.items()}
+    shares[max(shares)] += 100 - sum(shares.values())
+    return {version: share for version, share in shares.items() if share}
+
+
+@on_a_busy_machine(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SHARES, min_size=2, max_size=6))
+def test_who_has_a_version_whose_share_only_grows_keeps_it_whatever_the_others_do(steps: list[dict[int, int]]) -> None:
+    places, before = first_places(steps[0]), steps[0]
+    for shares in steps[1:]:
+        now = next_places(places, shares)
+        assert Counter(now) == shares
+        moved = [had for had, has in zip(places, now, strict=True) if had != has]
+        assert Counter(moved) == {v: lost for v in before if (lost := before[v] - shares.get(v, 0)) > 0}
+        assert from_runs(to_runs(now)) == now
+        places, before = now, shares
+
+
+@on_a_busy_machine(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=6))
+def test_of_two_versions_the_newer_one_always_has_the_first_readers(steps: list[int]) -> None:
+    places = first_places({1: 100})
+    for share in steps:
+        shares = {version: part for version, part in {1: 100 - share, 2: share}.items() if part}
+        places = next_places(places, shares)
+        assert places == first_places(shares)
+
+
+def test_a_third_version_moves_nobody_whose_version_keeps_its_share(settings: Settings) -> None:
+    small_halves.start_speed(settings, 3, version=3)
+    lead(settings, 50, 50)
+    before = {reader: version_of(settings, reader) for reader in READERS[:200]}
+    lead(settings, 40, 50, 10)
+    after = {reader: version_of(settings, reader) for reader in READERS[:200]}
+    assert {(before[r], after[r]) for r in before} == {(1, 1), (2, 2), (1, 3)}
+    lead(settings, 50, 50)
+    assert {reader: version_of(settings, reader) for reader in before} == before
+    lead(settings, 25, 50, 25)
+    retire = set_route(settings, VIEW, {1: 25, 2: 50, 3: 25}, by="anna", why="another record of the same shares")
+    assert {retire.version_for(r) for r in before if before[r] == 2} == {2}
+
+
 def test_a_third_version_takes_its_readers_from_both() -> None:
     found = [gets(reader, 40, 40, 20) for reader in READERS]
     assert [round(found.count(version) / len(found), 1) for version in (1, 2, 3)] == [0.4, 0.4, 0.2]
@@ -71,10 +130,19 @@ def test_a_read_obeys_the_route_that_is_there_when_it_begins(settings: Settings)
 
 def test_a_process_has_a_name_of_its_own_or_a_given_one(settings: Settings) -> None:
     route = lead(settings, 50, 50)
-    assert anabranch.read(VIEW, settings=settings).version == route.version_for(routes.this_reader())
+    assert anabranch.read(VIEW, settings=settings).version == route.version_for(this_reader())
     for reader in READERS[:20]:
         named = settings.model_copy(update={"reader": reader})
         assert anabranch.read(VIEW, settings=named).version == route.version_for(reader)
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert this_reader.__wrapped__() == f"uid-4711@{socket.gethostname()}"
 
 
 def test_each_change_is_kept_with_who_when_and_why(settings: Settings) -> None:

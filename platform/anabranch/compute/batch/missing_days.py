@@ -91,7 +91,7 @@ def missing(settings: Settings, view: View, cut: Cut) -> Missing:
 
 
 def missing_at(settings: Settings, view: View, cut: Cut, batch: Commit | None) -> Missing:
-    """As ``missing``, for the batch half at this commit of its table (None: nothing was published)."""
+    """As ``missing``, for the days that this commit of the batch table lists as published (None: none)."""
     if view.kappa:
         return Missing()
     landing = {topic: open_table(landing_table(settings, topic)) for topic in sorted(cut.positions)}
@@ -105,13 +105,13 @@ def missing_at(settings: Settings, view: View, cut: Cut, batch: Commit | None) -
         )
     tables = {topic: table for topic, table in landing.items() if table is not None}
     versions = tuple((table.metadata().id, table.version()) for table in tables.values())
-    published = (batch.version, batch.note.batch) if batch is not None else None
-    key = (str(settings.lake), view, str(cut), versions, published)
+    published = published_in(batch.note) if batch is not None else {}
+    key = (str(settings.lake), view, str(cut), versions, frozenset(published.items()))
     with _lock:
         if key in _cache:
             _cache.move_to_end(key)
             return _cache[key]
-    found = _Search(view, cut, published_in(batch.note) if batch is not None else {}, tables).found()
+    found = _Search(view, cut, published, tables).found()
     with _lock:
         _cache[key] = found
         while len(_cache) > _CACHE_SIZE:

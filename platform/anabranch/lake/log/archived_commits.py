@@ -68,7 +68,7 @@ def restore_commits(table: Path, needed: int) -> int:
     """Move back what a reader needs that opens the table at version ``needed`` and follows it: all files from the last
     checkpoint before it. Returns how many files were moved. Raises OSError."""
     files = sorted(_files_in(table / ARCHIVE))
-    if not files or _opens_at(table, needed):
+    if not files or opens_at(table, needed):
         return 0
     checkpoints = [version for version, path in files if _CHECKPOINT.fullmatch(path.name) and version <= needed]
     first, back = max(checkpoints, default=0), 0
@@ -82,7 +82,7 @@ def restore_commits(table: Path, needed: int) -> int:
     return back
 
 
-def _opens_at(table: Path, version: int) -> bool:
+def opens_at(table: Path, version: int) -> bool:
     """Whether the log folder alone is enough to open the table at ``version``."""
     return any(at <= version and (at == 0 or _CHECKPOINT.fullmatch(p.name)) for at, p in _files_in(table / LOG))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from pathlib import Path
 
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.storage import path_of, storage_of
 from anabranch.lake.log.delta_tables import delta_table, folder_of
+
+log = logging.getLogger(__name__)
 
 
 def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
@@ -30,6 +33,15 @@ def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
         table=table.table_uri,
         version=table.version(),
     )
+
+
+def update_after(table: DeltaTable, version: int) -> None:
+    """Update ``table`` to ``version``, which was just committed. Doesn't raise: the commit is written, and an error
+    would tell its writer otherwise; the next one gets the read error."""
+    try:
+        table.update_incremental()
+    except (DeltaError, OSError) as error:
+        log.warning("%s: version %d was written, but can't be read: %s", table.table_uri, version, error)
 
 
 def table_moved(uri: str, read: int, cause: str = "") -> Conflict:
@@ -54,9 +66,7 @@ def check_commit(table: DeltaTable) -> None:
 
 def unreadable_table(uri: str, error: Exception) -> BrokenState:
     """BrokenState TABLE_UNREADABLE, with the paths of torn commits, if there are any."""
-    folder = path_of(uri) / "_delta_log"
-    commits = sorted(folder / name for name in storage_of(folder).names(folder) if name.endswith(".json"))
-    torn = [str(path) for path in commits if _torn(path)]
+    torn = [str(path) for path in _commits(path_of(uri) / "_delta_log") if _torn(path)]
     return BrokenState(
         "TABLE_UNREADABLE",
         f"{uri} can't be opened: {', '.join(torn) + ' is torn' if torn else error}",
@@ -80,9 +90,20 @@ def unreadable_file(where: str, error: Exception) -> BrokenState:
     )
 
 
+def _commits(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder / name for name in storage_of(folder).names(folder) if name.endswith(".json"))
+    except OSError:
+        return []
+
+
 def _torn(path: Path) -> bool:
+    """Whether the content of a commit is damaged. One that can't be read (no file handles, a disk that doesn't answer)
+    isn't called torn: whoever believed that would restore a table that nothing is wrong with."""
     try:
         lines = storage_of(path).read(path).decode().splitlines()
         return not lines or not all(isinstance(json.loads(line), dict) for line in lines)
-    except (OSError, ValueError):
+    except OSError:
+        return False
+    except ValueError:
         return True
