@@ -351,6 +351,50 @@ def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) ->
         stranger.wait()
 
 
+@pytest.mark.parametrize("container", [False, True])
+def test_a_session_of_an_earlier_boot_is_a_stranger_s(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, container: bool
+) -> None:
+    """Its number was given again, and its leader has ended: what lives in it is not ours."""
+    stranger = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
+    child = int(_printed(Path(stranger.log)))
+    try:
+        os.kill(stranger.pid, signal.SIGKILL)
+        _wait_gone(stranger.pid)
+        boot, _, ticks = process_registry.birth(os.getpid()).partition(":")
+        before = replace(stranger, name="kafka", birth=f"00000000-0000-0000-0000-000000000000:{ticks}")
+        if container:  # its first process is younger than what an earlier one has recorded
+            before, born = replace(before, birth=f"{boot}:{ticks}"), process_registry.birth
+            first = f"{boot}:{int(ticks) + 1}"
+            monkeypatch.setattr(process_registry, "birth", lambda pid: first if pid == 1 else born(pid))
+        process_registry.remove(settings, "parent")
+        process_registry.write(settings, before)
+        assert process_registry.family(before) == []
+        assert "kafka" in lifecycle._clean_up(settings)[0]
+        process_registry.write(settings, before)
+        assert _stop_services.stop(settings) == []
+        assert _lives(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_of_a_session_is_found_though_its_pid_was_seen_before(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psutil's own list keeps the processes of its last call, and takes a new one for that of the same pid."""
+    record = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
+    child = int(_printed(Path(record.log)))
+    list(psutil.process_iter())
+    former = psutil.Process(child)
+    former._ident = (child, -1.0)  # of the process that had this pid days ago
+    monkeypatch.setitem(psutil._pmap, child, former)
+    os.kill(record.pid, signal.SIGKILL)
+    _wait_gone(record.pid)
+    assert [_stop_services._alive(each) for each in process_registry.family(record)] == [True]
+    _stop_services.stop(settings)
+    assert not _lives(child)
+
+
 def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:
     recorded(settings, part(settings, "a_database"), depth=0)
     recorded(settings, part(settings, "b_app"), depth=1)

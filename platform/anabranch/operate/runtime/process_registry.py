@@ -89,17 +89,27 @@ def family(record: Record) -> list[psutil.Process]:
     itself has ended.
 
     Each service leads its own session. While a process of a session lives, the kernel doesn't reuse the session's
-    number as a pid; so if another process has this pid, nothing of the session is left.
+    number as a pid; so if another process has this pid, nothing of the session is left. Nothing is left either of what
+    ran before the machine or this container was started again: a session with this number is another one.
     """
     leader = record.process()
-    if record.pid <= 0 or (leader is None and _in_use_by_another(record)):
+    if record.pid <= 0 or _is_of_an_earlier_boot(record) or (leader is None and _in_use_by_another(record)):
         return []
     found = {p.pid: p for p in ([leader, *_descendants(leader)] if leader else [])}
-    for process in psutil.process_iter():
+    for pid in psutil.pids():  # process_iter would give the process that had a reused pid at its last call
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if os.getsid(process.pid) == record.pid and process.status() != psutil.STATUS_ZOMBIE:
-                found.setdefault(process.pid, process)
+            if os.getsid(pid) == record.pid and (process := psutil.Process(pid)).status() != psutil.STATUS_ZOMBIE:
+                found.setdefault(pid, process)
     return list(found.values())
+
+
+def _is_of_an_earlier_boot(record: Record) -> bool:
+    """Whether the process ran before the boot, or before the first process of this container. False if the kernel
+    doesn't say."""
+    (then, _, began), (now, _, first) = record.birth.partition(":"), birth(1).partition(":")
+    if not (began.isdecimal() and first.isdecimal()):
+        return False
+    return then != now or int(began) < int(first)
 
 
 def _in_use_by_another(record: Record) -> bool:
