@@ -18,6 +18,7 @@ import pytest
 from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka import admin
 from anabranch.ingest.landing import status
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
@@ -28,7 +29,7 @@ from anabranch.operate.runtime._supervisor import launch
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
-from anabranch.operate.runtime.lag import lag
+from anabranch.operate.runtime.lag import _alarm, lag
 from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, secret
 from cryptography.fernet import Fernet
 
@@ -215,6 +216,25 @@ def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Set
     assert found["speed"] == "delays v1: no commit yet"
 
 
+@pytest.mark.parametrize(
+    ("retention", "said"),
+    [
+        (str(2**63 - 1), ""),
+        (str(3_000 * 365 * 86_400_000), ""),
+        ("-1", ""),
+        ("None", "retention unknown (None)"),
+        ("a week", "retention unknown (a week)"),
+        ("60000", "ALARM: at any time retention may delete what has not landed"),
+    ],
+)
+def test_a_retention_that_is_for_ever_or_unreadable_is_no_error(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, retention: str, said: str
+) -> None:
+    monkeypatch.setattr(admin, "topic_settings", lambda *_: {"retention.ms": retention})
+    monkeypatch.setattr(admin, "offsets_since", lambda *_: {0: 9})
+    assert _alarm(settings, "flights", {0: 4}, {0: 9}) == said
+
+
 def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings) -> None:
     formatted = kafka_home(settings) / "data" / "meta.properties"
     for file in (formatted, unpacked(settings) / "liblz4-java-1.so"):
@@ -243,7 +263,7 @@ def test_without_a_view_speed_is_no_part_and_that_is_said(settings: Settings, tm
 
 def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) -> None:
     """Made before Airflow starts: it would print those that it makes itself."""
-    admin = airflow_login(settings)
+    first = airflow_login(settings)
     more = settings.model_copy(update={"airflow_logins": {"anna": "op", "guest": "viewer"}})
     environment = airflow_environment(more)
     assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "admin:admin,anna:op,guest:viewer"
@@ -252,7 +272,7 @@ def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) 
     assert len(set(known.values())) == 3
     assert min(map(len, known.values())) >= 16
     assert passwords_file(settings).stat().st_mode & 0o777 == 0o600
-    assert airflow_login(more) == admin
+    assert airflow_login(more) == first
     airflow_environment(more)
     assert json.loads(passwords_file(settings).read_text()) == known, "a password was changed"
 
