@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
+from anabranch.apps.airflow._certify_tasks import CertifyJob, ReplayIfAsked
+from anabranch.apps.airflow._replay_tasks import ReplayJob
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.apps.airflow._spark_job import SparkJob
+from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob
 from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
 from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.epoch_pacing import run_under_way
 
 pytestmark = pytest.mark.unit
 
@@ -97,6 +101,23 @@ def test_an_engine_without_memory_is_said_with_the_setting_to_raise(ended: list[
     ended.append(3)
     with pytest.raises(NeedsFix, match=r"ENGINE_OUT_OF_MEMORY(.|\n)*ANABRANCH_SPARK_DRIVER_MEMORY"):
         job().execute({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [(RebuildJob, True), (CertifyJob, True), (ReplayJob, False), (ReplayIfAsked, False)]
+)
+def test_landing_yields_to_a_run_and_not_to_a_replay(
+    ended: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[SparkJob], first: bool
+) -> None:
+    """A replay with a small share takes days, and nobody waits for it at the screen."""
+    ended.append(0)
+    seen = list[bool]()
+    monkeypatch.setattr(
+        SparkSubmitOperator, "execute", lambda *_: seen.append(run_under_way(Settings(home=tmp_path)))
+    )
+    planned = {"view": "delays", "version": 1, "run": "one", "replay": True}
+    SparkJob.execute(kind(task_id="replay", planned=planned), {})
+    assert seen == [first]
 
 
 def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -> None:
