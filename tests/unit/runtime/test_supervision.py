@@ -22,6 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, _supervisor, lifecycle, process_registry
 from anabranch.operate.runtime._airflow_workers import Workers
 from anabranch.operate.runtime._service import Restart, Service, depths
+from anabranch.operate.runtime._start_failures import TRIED_AGAIN, UNWATCHED
 from anabranch.operate.runtime._supervisor import LOG_BYTES, created, launch, next_pause, supervise
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 
@@ -289,6 +290,92 @@ def test_a_part_that_does_not_come_back_is_said_and_the_others_go_on(
     assert "FileExistsError" in str(failed.value)
     assert "anabranch up" not in str(failed.value)
     assert process_registry.read(settings)["log"].process() is not None
+
+
+def as_running(settings: Settings, *names: str) -> Record:
+    """A supervisor's record with these parts, as of a platform that runs."""
+    watching = part(settings, SUPERVISOR)
+    return recorded(settings, replace(watching, command=(*watching.command, *names)))
+
+
+def waiting(settings: Settings, name: str, restarts: int) -> None:
+    detail = "ended with 1; next start in 4 s"
+    log = str(settings.logs / f"{name}.log")
+    record = Record(name, "waiting", 0, 0.0, (), None, log, 0, 15, 1.0, restarts=restarts, detail=detail)
+    process_registry.write(settings, record)
+
+
+def test_up_beside_a_part_that_has_crashed_before_waits_for_it(settings: Settings) -> None:
+    """It has crashed often since the start, and is about to come back: nothing of this start has failed."""
+    as_running(settings, "kafka")
+    waiting(settings, "kafka", restarts=7)
+
+    def comes_back(_: object) -> None:
+        if process_registry.read(settings)["kafka"].restarts == 9:
+            recorded(settings, part(settings, "kafka"))
+        else:
+            waiting(settings, "kafka", restarts=9)
+
+    assert lifecycle.start(settings, ["kafka"], comes_back) == ["the platform is already running"]
+
+
+def test_up_beside_a_part_that_never_comes_back_says_what_runs(settings: Settings) -> None:
+    supervisor = as_running(settings, "kafka")
+    waiting(settings, "kafka", restarts=1)
+    with pytest.raises(BrokenState, match="kafka did not start: ended with 1") as failed:
+        lifecycle.start(settings, ["kafka"], lambda _: waiting(settings, "kafka", restarts=4))
+    assert (failed.value.code, failed.value.state) == ("PART_FAILED", TRIED_AGAIN.state)
+    assert supervisor.process() is not None
+
+
+def test_up_beside_a_supervisor_that_ends_says_that_nothing_watches(settings: Settings) -> None:
+    supervisor = as_running(settings, "kafka")
+
+    def killed(_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor.pid, signal.SIGKILL)
+
+    with pytest.raises(BrokenState) as failed:
+        lifecycle.start(settings, ["kafka"], killed)
+    assert (failed.value.fields["part"], failed.value.state) == (SUPERVISOR, UNWATCHED.state)
+
+
+def test_down_beside_a_starting_up_is_said(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_running(settings, "kafka")
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka"], lambda _: _stop_services.stop(settings) and None)
+    assert refused.value.code == "PLATFORM_STOPPED"
+    monkeypatch.setattr(lifecycle, "check_all", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "_launch_supervisor", lambda *_: as_running(settings, "kafka"))
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka"], lambda _: _stop_services.stop(settings) and None)
+    assert refused.value.code == "PLATFORM_STOPPED"
+
+
+@pytest.mark.parametrize("how", ["down", "killed"])
+def test_a_restart_ends_at_once_when_nothing_would_start_the_part(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    supervisor = as_running(settings, "kafka")
+    recorded(settings, part(settings, "kafka"))
+    end = _stop_services.end
+
+    def then(level: Any) -> None:
+        end(level)
+        if how == "killed":
+            os.kill(supervisor.pid, signal.SIGKILL)
+            _wait_gone(supervisor.pid)
+        else:
+            monkeypatch.setattr(_stop_services, "end", end)
+            _stop_services.stop(settings)
+
+    monkeypatch.setattr(_stop_services, "end", then)
+    began = time.monotonic()
+    with pytest.raises((BrokenState, Conflict)) as failed:
+        lifecycle.restart(settings, "kafka")
+    assert time.monotonic() - began < 10
+    assert failed.value.code == {"down": "PLATFORM_STOPPED", "killed": "PART_FAILED"}[how]
+    assert "again and again" not in str(failed.value)
 
 
 def test_nothing_is_started_again_where_nothing_runs(settings: Settings) -> None:
