@@ -20,8 +20,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         project_folder, "__file__", str(tmp_path / "lib" / "site-packages" / "anabranch" / "core" / "x.py")
     )
-    for name in ("ANABRANCH_PROJECT", "ANABRANCH_HOME", "ANABRANCH_JARS", "ANABRANCH_LOAD_FOLDER", "ANABRANCH_KAFKA_PORT"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("PROJECT", "HOME", "JARS", "LOAD_FOLDER", "KAFKA_PORT"):
+        monkeypatch.delenv(f"ANABRANCH_{name}", raising=False)
 
 
 @pytest.fixture

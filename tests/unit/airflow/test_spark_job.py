@@ -114,9 +114,7 @@ def test_landing_yields_to_a_run_and_not_to_a_replay(
     """A replay with a small share takes days, and nobody waits for it at the screen."""
     ended.append(0)
     seen = list[bool]()
-    monkeypatch.setattr(
-        SparkSubmitOperator, "execute", lambda *_: seen.append(run_under_way(Settings(home=tmp_path)))
-    )
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: seen.append(run_under_way(Settings(home=tmp_path))))
     planned = {"view": "delays", "version": 1, "run": "one", "replay": True}
     SparkJob.execute(kind(task_id="replay", planned=planned), {})
     assert seen == [first]

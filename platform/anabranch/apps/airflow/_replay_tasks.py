@@ -49,8 +49,8 @@ def plan_replay() -> dict[str, Any]:
 
 
 class ReplayJob(SparkJob):
-    """The replay. Landing doesn't yield to it: it takes its small share of the cores for days, and the live stream stays
-    as fresh."""
+    """The replay. Landing doesn't yield to it: it takes its small share of the cores for days, and the live stream
+    stays as fresh."""
 
     goes_first = False
 

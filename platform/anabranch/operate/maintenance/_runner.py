@@ -35,7 +35,7 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
             "NO_HOME",
             f"{settings.home} is the home of no platform",
             state="nothing was changed",
-            next_step="set ANABRANCH_HOME to the right folder; a new platform needs maintenance only after anabranch up",
+            next_step="set ANABRANCH_HOME to the right folder; a new platform needs no maintenance before anabranch up",
             home=str(settings.home),
         )
     policy_in_force, began = policy or Policy(keep_days=settings.keep_days), time.monotonic()
