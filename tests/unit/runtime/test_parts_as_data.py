@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anabranch
+import psutil
 import pytest
 from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput, TryAgain
@@ -22,7 +24,7 @@ from anabranch.ingest.kafka import admin
 from anabranch.ingest.landing import status
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
-from anabranch.operate.runtime._postgres_server import _copy_whole, place
+from anabranch.operate.runtime._postgres_server import PostgresPaths, _copy_whole, _prepare, _site, place
 from anabranch.operate.runtime._service import depths
 from anabranch.operate.runtime._services import catalog, parts_named
 from anabranch.operate.runtime._supervisor import launch
@@ -169,6 +171,37 @@ def test_root_runs_postgres_as_somebody_who_reaches_its_folders(settings: Settin
     assert found.user is not None
     assert not found.data.is_relative_to(settings.home)  # a private folder is not opened for it
     assert place(settings) == found
+
+
+def test_a_lock_of_a_killed_database_whose_pid_another_process_has_is_removed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Postgres itself takes any process of its user with that pid for the former one, and never starts."""
+    where = PostgresPaths(_site(), tmp_path / "data", None)
+    where.data.mkdir()
+    (where.data / "PG_VERSION").touch()
+    lock = where.data / "postmaster.pid"
+    (postgres := tmp_path / "postgres").symlink_to("/bin/sleep")
+
+    def kept(pid: object) -> bool:
+        lock.write_text(f"{pid}\n{where.data}\n1795000000\n")
+        _prepare(settings, where)
+        return lock.exists()
+
+    with subprocess.Popen(["sleep", "600"], cwd=where.data) as stranger:
+        try:
+            assert [kept(pid) for pid in (stranger.pid, 2**22 + 1, "torn")] == [False, True, True]
+            with subprocess.Popen([postgres, "600"], cwd=where.data) as ours:
+                while psutil.Process(ours.pid).name() != "postgres":
+                    time.sleep(0.01)
+                assert kept(ours.pid)
+                assert kept(stranger.pid), "one of its processes lives, and the lock guards its memory"
+                ours.kill()
+            with subprocess.Popen([postgres, "600"], cwd=tmp_path) as of_another_home:
+                assert not kept(of_another_home.pid)
+                of_another_home.kill()
+        finally:
+            stranger.kill()
 
 
 def test_the_database_knows_no_password_but_its_own(
