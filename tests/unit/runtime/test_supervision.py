@@ -482,6 +482,30 @@ def test_a_process_of_a_session_is_found_though_its_pid_was_seen_before(
     assert not _lives(child)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_supervisor_that_is_killed_before_it_records_a_part_leaves_one_that_is_stopped(
+    settings: Settings, supervised: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = list[subprocess.Popen[bytes]]()
+
+    def killed(made: Service) -> None:
+        launched.append(launch(made))
+        raise SystemExit  # of its thread
+
+    monkeypatch.setattr(_supervisor, "launch", killed)
+    parent = part(settings, "stream", PARENT % "process_group=0")
+    supervised(parent)
+    child = int(_printed(parent.log))
+    threading.Thread(target=launched[0].wait, daemon=True).start()
+    other = recorded(settings, part(settings, "log"))
+    with pytest.raises(Conflict) as refused:
+        lifecycle._clean_up(settings)
+    assert (refused.value.code, refused.value.fields["parts"]) == ("HALF_STARTED", ["log", "stream"])
+    assert {part.name: part.state for part in lifecycle.status(settings)} == {"log": "running", "stream": "dead"}
+    assert set(_stop_services.stop(settings)) == {"stream", "log"}
+    assert not any(map(_lives, (launched[0].pid, child, other.pid)))
+
+
 def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:
     recorded(settings, part(settings, "a_database"), depth=0)
     recorded(settings, part(settings, "b_app"), depth=1)
