@@ -188,7 +188,7 @@ def test_a_lock_of_a_killed_database_whose_pid_another_process_has_is_removed(
         _prepare(settings, where)
         return lock.exists()
 
-    with subprocess.Popen(["sleep", "600"], cwd=where.data) as stranger:
+    with subprocess.Popen(["/bin/sleep", "600"], cwd=where.data) as stranger:
         try:
             assert [kept(pid) for pid in (stranger.pid, 2**22 + 1, "torn")] == [False, True, True]
             with subprocess.Popen([postgres, "600"], cwd=where.data) as ours:

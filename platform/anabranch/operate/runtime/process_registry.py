@@ -109,10 +109,10 @@ def family(record: Record) -> list[psutil.Process]:
 def _unrecorded(record: Record) -> list[psutil.Process]:
     """Returns what was started when the supervisor was killed before it could record more: a service leads a session,
     and writes to its log."""
-    found, log = dict[int, psutil.Process](), os.path.realpath(record.log)
+    found, log = dict[int, psutil.Process](), Path(record.log).resolve()
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):
-            if os.getsid(pid) == pid and os.readlink(f"/proc/{pid}/fd/1") == log:
+            if os.getsid(pid) == pid and Path(f"/proc/{pid}/fd/1").readlink() == log:
                 leader = record.became("running", pid=pid, birth=birth(pid), created=psutil.Process(pid).create_time())
                 found |= {each.pid: each for each in family(leader)}
     return list(found.values())
