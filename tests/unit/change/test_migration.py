@@ -284,7 +284,12 @@ def test_a_rollback_is_not_refused_for_a_step_of_the_same_moment(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(settings)
-    meanwhile, commit = [step, step, lambda _: halt(settings, VIEW, by="eve", why="red")], migration._commit
+    commit = migration._commit
+
+    def red(of: Settings) -> Migration:
+        return halt(of, VIEW, by="eve", why="red")
+
+    meanwhile = [step, step, red]
 
     def late(*given: Any, **more: Any) -> Migration:
         if meanwhile:
@@ -331,7 +336,7 @@ def test_retiring_another_version_leaves_the_rollback(settings: Settings) -> Non
     retire(third, by="bob", why="a dead end", grace=timedelta(0))
     assert rollback(settings, VIEW, by="bob", why="wrong after all").state == "rolled back"
     newest = route_history(settings, VIEW)[-1]
-    assert (dict(newest.shares), newest.retired) == ({1: 100}, {3})
+    assert (dict(newest.shares), newest.retired) == ({1: 100}, frozenset({3}))
     with pytest.raises(Conflict, match="wrong after all") as refusal:
         rollback(settings, VIEW, by="bob", why="again")
     assert refusal.value.code == "NOT_MOVING"

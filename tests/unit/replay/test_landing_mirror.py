@@ -290,7 +290,7 @@ def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: P
     assert FLIGHTS.name == "flights"
 
 
-class Shown:
+class Shown(Mirror):
     """A mirror that only counts."""
 
     def __init__(self, folder: Path) -> None:

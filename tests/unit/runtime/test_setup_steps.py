@@ -149,9 +149,14 @@ def test_with_another_cluster_no_classes_of_a_broker_are_archived(
 
     away: dict[str, Any] = {"bootstrap_servers": "broker:9092", "kafka_user": "anna", "kafka_password": "secret"}
     settings, made = Settings(home=tmp_path / "home", jars=tmp_path / "jars", **away), list[str]()
+
+    def run(programs: Mapping[str, Program], _: object) -> dict[str, int]:
+        made.extend(programs)
+        return dict.fromkeys(programs, 0)
+
     settings.jars.mkdir()
     monkeypatch.setattr(_set_up, "_is_resolved", lambda *_: True)
-    monkeypatch.setattr(_set_up, "_run", lambda programs, _: made.extend(programs) or dict.fromkeys(programs, 0))
+    monkeypatch.setattr(_set_up, "_run", run)
     _set_up.set_up(settings)
     assert made == ["spark"]
     broker_archive(settings).touch()

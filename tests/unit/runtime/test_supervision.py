@@ -341,14 +341,17 @@ def test_up_beside_a_supervisor_that_ends_says_that_nothing_watches(settings: Se
 
 
 def test_down_beside_a_starting_up_is_said(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(_: object) -> None:
+        _stop_services.stop(settings)
+
     as_running(settings, "kafka")
     with pytest.raises(Conflict) as refused:
-        lifecycle.start(settings, ["kafka"], lambda _: _stop_services.stop(settings) and None)
+        lifecycle.start(settings, ["kafka"], down)
     assert refused.value.code == "PLATFORM_STOPPED"
     monkeypatch.setattr(lifecycle, "check_all", lambda *_: None)
     monkeypatch.setattr(lifecycle, "_launch_supervisor", lambda *_: as_running(settings, "kafka"))
     with pytest.raises(Conflict) as refused:
-        lifecycle.start(settings, ["kafka"], lambda _: _stop_services.stop(settings) and None)
+        lifecycle.start(settings, ["kafka"], down)
     assert refused.value.code == "PLATFORM_STOPPED"
 
 
@@ -472,9 +475,9 @@ def test_a_process_of_a_session_is_found_though_its_pid_was_seen_before(
     record = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
     child = int(_printed(Path(record.log)))
     list(psutil.process_iter())
-    former = psutil.Process(child)
+    former: Any = psutil.Process(child)
     former._ident = (child, -1.0)  # of the process that had this pid days ago
-    monkeypatch.setitem(psutil._pmap, child, former)
+    monkeypatch.setitem(vars(psutil)["_pmap"], child, former)
     os.kill(record.pid, signal.SIGKILL)
     _wait_gone(record.pid)
     assert [_stop_services._alive(each) for each in process_registry.family(record)] == [True]

@@ -1,7 +1,7 @@
 """The background process of `anabranch up`: starts the services and restarts those that die.
 
-If it is killed, the services keep running; `anabranch down` finds them by their records and stops them, also one that was
-started a moment before and has no pid in its record yet.
+If it is killed, the services keep running; `anabranch down` finds them by their records and stops them, also one that
+was started a moment before and has no pid in its record yet.
 """
 
 from __future__ import annotations
