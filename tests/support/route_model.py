@@ -84,7 +84,9 @@ class Model:
         return to if self.state == to else self._step(to, self.share)
 
     def rollback(self) -> str:
-        return "NOT_MOVING" if self.state in (None, "rolled back") else self._step("rolled back", 0)
+        if self.state in (None, "rolled back"):
+            return "NOT_MOVING"
+        return "VERSION_RETIRED" if 1 in self.retired else self._step("rolled back", 0)
 
     def reboot(self) -> None:
         """Readers are other processes afterwards, and a step soaks again."""
@@ -105,14 +107,18 @@ class Model:
             return "READERS_LEFT"
         if self.state in ("moving", "halted"):
             return "MIGRATION_ACTIVE"
-        return self._commit(self.shares, None, 0, retired=self.retired | {version})
+        return self._retire(self.retired | {version})
 
     def reinstate(self, version: int) -> str:
         if version not in self.retired:
             return "NOT_RETIRED"
         if self.state in ("moving", "halted"):
             return "MIGRATION_ACTIVE"
-        return self._commit(self.shares, None, 0, retired=self.retired - {version})
+        return self._retire(self.retired - {version})
+
+    def _retire(self, retired: frozenset[int]) -> str:
+        """It moves nobody, so a migration before it can still be rolled back."""
+        return "killed" if self._commit(self.shares, self.state, self.share, retired=retired) == "killed" else "set"
 
     def read(self, reader: str, chosen: int) -> tuple[int, int, int | None]:
         """The version, its epoch, and the newer one that the reader had seen; ``chosen`` is what the route says."""

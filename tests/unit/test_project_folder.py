@@ -20,8 +20,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         project_folder, "__file__", str(tmp_path / "lib" / "site-packages" / "anabranch" / "core" / "x.py")
     )
-    for name in ("ANABRANCH_PROJECT", "ANABRANCH_HOME", "ANABRANCH_JARS", "ANABRANCH_KAFKA_PORT"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("PROJECT", "HOME", "JARS", "LOAD_FOLDER", "KAFKA_PORT"):
+        monkeypatch.delenv(f"ANABRANCH_{name}", raising=False)
 
 
 @pytest.fixture
@@ -83,3 +83,16 @@ def test_a_working_directory_that_is_gone_is_in_no_project(tmp_path: Path, monke
     with pytest.raises(BadInput) as refused:
         load_settings()
     assert refused.value.code == "NO_PROJECT"
+
+
+def test_a_blank_folder_is_as_if_it_were_not_set(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a path it would be the working directory, and maintenance would delete there."""
+    inside = shop / "deep" / "inside"
+    monkeypatch.chdir(inside)
+    for name in ("PROJECT", "HOME", "JARS", "LOAD_FOLDER"):
+        monkeypatch.setenv(f"ANABRANCH_{name}", "")
+    settings = load_settings()
+    assert (settings.project, settings.home) == (shop, shop / ".anabranch")
+    assert (settings.jars, settings.load_folder) == (shop / ".jars", shop / "data")
+    (shop / "anabranch.env").write_text(f"ANABRANCH_HOME={shop}/far\nANABRANCH_JARS=\n")
+    assert (load_settings().home, load_settings().jars) == (shop / "far", shop / ".jars")

@@ -205,7 +205,7 @@ def _events(view: ViewHandle, days: Sequence[date] | None, cut: Cut) -> int:
 
 def _commits_up_to(settings: Settings, topic: str, cut: Cut) -> Iterator[LandedCommit]:
     last = cut.epoch(topic)
-    commits = LandedCommits(landing_table(settings, topic)).read_new()
+    commits = LandedCommits(landing_table(settings, topic)).read_new()  # never all at once: there may be millions
     return (commit for commit in commits if commit.cut is not None and commit.cut.epoch(topic) <= last)
 
 

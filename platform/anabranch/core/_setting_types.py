@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
 from anabranch.core.errors import BadInput
 
@@ -23,6 +24,26 @@ File = Annotated[
     Path | None, BeforeValidator(lambda value: value or None), AfterValidator(lambda p: p and _absolute(p))
 ]
 """None if empty."""
+FOLDERS: Final = frozenset({"project", "home", "jars", "load_folder"})
+"""The settings of type ``Folder``."""
+
+
+class Variables(EnvSettingsSource):
+    """The environment. A blank folder is as if it were not set: as a path it would be the working directory."""
+
+    def __call__(self) -> dict[str, Any]:
+        return _without_blank_folders(super().__call__())
+
+
+class EnvFile(DotEnvSettingsSource):
+    """``anabranch.env``, with blank folders as in the environment."""
+
+    def __call__(self) -> dict[str, Any]:
+        return _without_blank_folders(super().__call__())
+
+
+def _without_blank_folders(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value != "" or name not in FOLDERS}
 
 
 def is_loopback(host: str) -> bool:

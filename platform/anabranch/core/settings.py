@@ -14,13 +14,12 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
-    DotEnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
 )
 
-from anabranch.core._setting_types import File, Folder, Host, Port
+from anabranch.core._setting_types import EnvFile, File, Folder, Host, Port, Variables
 from anabranch.core._ways_in_settings import WaysIn
 from anabranch.core.airflow_settings import Login, Notifier, Role
 from anabranch.core.errors import BadInput
@@ -141,7 +140,7 @@ class Settings(WaysIn, BaseSettings):
         named = os.environ.get("ANABRANCH_PROJECT")
         project = Path(named).expanduser() if named else current_project()
         file = project / "anabranch.env" if project else None
-        return init_settings, env_settings, DotEnvSettingsSource(settings_cls, env_file=file)
+        return init_settings, Variables(settings_cls), EnvFile(settings_cls, env_file=file)
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
+from anabranch.apps.airflow._certify_tasks import CertifyJob, ReplayIfAsked
+from anabranch.apps.airflow._replay_tasks import ReplayJob
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.apps.airflow._spark_job import SparkJob
+from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob
 from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
-from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
+from anabranch.core.errors import EXIT_NEEDS_FIX, BadInput, Conflict, TryAgain, exit_code
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.epoch_pacing import run_under_way
 
 pytestmark = pytest.mark.unit
 
@@ -99,6 +105,21 @@ def test_an_engine_without_memory_is_said_with_the_setting_to_raise(ended: list[
         job().execute({})
 
 
+@pytest.mark.parametrize(
+    ("kind", "first"), [(RebuildJob, True), (CertifyJob, True), (ReplayJob, False), (ReplayIfAsked, False)]
+)
+def test_landing_yields_to_a_run_and_not_to_a_replay(
+    ended: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[SparkJob], first: bool
+) -> None:
+    """A replay with a small share takes days, and nobody waits for it at the screen."""
+    ended.append(0)
+    seen = list[bool]()
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: seen.append(run_under_way(Settings(home=tmp_path))))
+    planned = {"view": "delays", "version": 1, "run": "one", "replay": True}
+    SparkJob.execute(kind(task_id="replay", planned=planned), {})
+    assert seen == [first]
+
+
 def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -> None:
     ended.append(0)
     made = job()
@@ -124,3 +145,31 @@ def test_a_job_records_its_error_and_ends_with_its_code(tmp_path: Path, monkeypa
     with pytest.raises(ValueError, match="unforeseen"):
         carried_out(lambda: fails(ValueError("unforeseen")))
     assert file.read_text() == "ValueError: unforeseen"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("rebuild", ["--view", "nobody", "--version", "1", "--run", "one", "--days", "2013-01-01"]),
+        ("certify", ["--view", "nobody", "--version", "1", "--run", "one"]),
+        ("replay", ["--view", "nobody", "--version", "1", "--run", "one"]),
+        ("load", ["--topic", "nobody", "--files", "[]", "--report", "report"]),
+    ],
+)
+def test_a_job_says_what_is_wrong_with_the_project_or_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, given: list[str]
+) -> None:
+    """Nothing of it would be different at the next try."""
+    file = tmp_path / "error"
+    monkeypatch.setenv(ERROR_FILE, str(file))
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "argv", [name, *given])
+    job = import_module(f"anabranch.operate.jobs.{name}")
+    monkeypatch.setattr(job, "end_with_owners", lambda: None)
+    if name == "replay":
+        monkeypatch.setattr(job, "lower_own_priority", lambda: None)
+    assert job.main() == EXIT_NEEDS_FIX
+    assert ("TOPIC_UNKNOWN" if name == "load" else "VIEW_UNKNOWN") in file.read_text()
+    monkeypatch.setenv("ANABRANCH_KAFKA_PORT", "a port")
+    assert job.main() == EXIT_NEEDS_FIX
+    assert "SETTINGS_REFUSED" in file.read_text()

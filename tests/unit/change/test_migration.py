@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +34,7 @@ from anabranch.lake.commits import append, create
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.serve import routes
 from anabranch.serve.reader_log import failed_reads
+from anabranch.serve.retirement import reinstate, retire
 from anabranch.serve.routes import route_history, set_route
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot
@@ -277,6 +278,68 @@ def test_by_hand_and_back_even_when_it_is_done(settings: Settings) -> None:
         rollback(settings, VIEW, by="bob", why="again")
     set_route(settings, VIEW, {1: 50, 2: 50}, by="bob", why="by hand is allowed again")
     assert migration_of(settings, VIEW) is None
+
+
+def test_a_rollback_is_not_refused_for_a_step_of_the_same_moment(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(settings)
+    commit = migration._commit
+
+    def red(of: Settings) -> Migration:
+        return halt(of, VIEW, by="eve", why="red")
+
+    meanwhile = [step, step, red]
+
+    def late(*given: Any, **more: Any) -> Migration:
+        if meanwhile:
+            monkeypatch.setattr(migration, "_commit", commit)
+            meanwhile.pop(0)(settings)
+            monkeypatch.setattr(migration, "_commit", late)
+        return commit(*given, **more)
+
+    monkeypatch.setattr(migration, "_commit", late)
+    assert rollback(settings, VIEW, by="bob", why="stop").state == "rolled back"
+    newest = route_history(settings, VIEW)[-1]
+    assert (dict(newest.shares), newest.changed_by) == ({1: 100}, "bob")
+
+
+def test_a_rollback_undoes_no_other_change_of_the_same_moment(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(settings, steps=(100,))
+    step(settings)
+    step(settings)
+    commit = migration._commit
+
+    def late(*given: Any, **more: Any) -> Migration:
+        monkeypatch.setattr(migration, "_commit", commit)
+        set_route(settings, VIEW, {1: 50, 2: 50}, by="eve", why="by hand")
+        return commit(*given, **more)
+
+    monkeypatch.setattr(migration, "_commit", late)
+    with pytest.raises(Conflict) as refusal:
+        rollback(settings, VIEW, by="bob", why="stop")
+    assert refusal.value.code == "ROUTE_MOVED"
+    assert route_history(settings, VIEW)[-1].changed_by == "eve"
+
+
+def test_retiring_another_version_leaves_the_rollback(settings: Settings) -> None:
+    """It has moved nobody."""
+    small_halves.start_speed(settings, 3, version=3)
+    begin(settings, steps=(100,))
+    step(settings)
+    step(settings)
+    third = VersionRef(settings, VIEW, 3)
+    retire(third, by="bob", why="a dead end", grace=timedelta(0))
+    reinstate(third, by="bob", why="not so dead")
+    retire(third, by="bob", why="a dead end", grace=timedelta(0))
+    assert rollback(settings, VIEW, by="bob", why="wrong after all").state == "rolled back"
+    newest = route_history(settings, VIEW)[-1]
+    assert (dict(newest.shares), newest.retired) == ({1: 100}, frozenset({3}))
+    with pytest.raises(Conflict, match="wrong after all") as refusal:
+        rollback(settings, VIEW, by="bob", why="again")
+    assert refusal.value.code == "NOT_MOVING"
 
 
 def test_days_that_the_new_version_lacks_are_named_with_the_command_that_builds_them(settings: Settings) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from anabranch.core.settings import Settings
-from anabranch.operate.jobs._landed_events import EVERY_SECONDS, AirflowAssets, LandedEvents
+from anabranch.operate.jobs._landed_events import EVERY_SECONDS, LOOK_SECONDS, POSTED, AirflowAssets, LandedEvents
 from support.small_platform import Clinic, departed
 
 pytestmark = pytest.mark.unit
@@ -73,6 +74,28 @@ def test_a_clock_that_was_set_back_silences_nobody(clinic: Clinic) -> None:
     airflow.now -= 86_400
     airflow.restarted().look()
     assert airflow.posted == [("flights", 1), ("flights", 2)]
+
+
+def test_a_file_that_cannot_be_written_tells_nobody_twice(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DAG was started every half minute."""
+    airflow = Airflow(clinic.settings)
+    events = airflow.restarted()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(POSTED), "write", full)
+        for n in range(4):
+            clinic.land([departed(n)])
+            with contextlib.suppress(OSError):
+                events.look()
+            airflow.now += LOOK_SECONDS
+        assert airflow.posted == [("flights", 1)]
+    airflow.now += EVERY_SECONDS
+    events.look()
+    airflow.restarted().look()
+    assert airflow.posted == [("flights", 1), ("flights", 4)]
 
 
 def test_without_an_airflow_nobody_waits(tmp_path: Path) -> None:

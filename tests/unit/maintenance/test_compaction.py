@@ -176,7 +176,7 @@ def test_a_mirror_gives_out_the_same_epochs_across_it(clinic: Clinic, tmp_path: 
     under_way.release(4)
     compacted(clinic, "landing")
     clinic.land([departed(500)])
-    whole, commits = rows(clinic.uri), LandedCommits(clinic.uri).read_new()
+    whole, commits = rows(clinic.uri), list(LandedCommits(clinic.uri).read_new())
     assert sum(commit.rows for commit in commits) == sum(whole.values())
     assert [c.version for c in commits] == list(range(EPOCHS + 3))
     begun = Mirror(clinic.uri, tmp_path / "begun")

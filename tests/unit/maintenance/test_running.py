@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.atomic_files import locked
-from anabranch.core.errors import Conflict
+from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.settings import Settings
 from anabranch.lake import file_commits
 from anabranch.operate.maintenance import (
     _compaction,
@@ -92,6 +93,19 @@ def test_two_at_once_are_refused_and_the_second_changes_nothing(clinic: Clinic) 
         path: of for path, of in before.items() if "/locks" not in path
     }
     assert not maintain(clinic.settings).failed
+
+
+def test_a_folder_that_is_no_home_is_left_alone(tmp_path: Path) -> None:
+    other = Settings(home=tmp_path / "other")
+    left = other.logs / "server.log.1"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    os.utime(left, (0, 0))
+    with pytest.raises(BadInput) as refused:
+        maintain(other)
+    assert refused.value.code == "NO_HOME"
+    assert left.exists()
+    assert not (other.home / "locks").exists()
 
 
 def test_what_fails_at_one_table_is_told_and_the_others_go_on(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:

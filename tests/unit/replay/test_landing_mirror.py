@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +130,14 @@ def test_commits_that_were_set_aside_are_given_out_too(landing: Landing, tmp_pat
     landing.land([departed(5)])
     slow, commits = Mirror(landing.uri, tmp_path / "mirror"), LandedCommits(landing.uri)
     slow.release(1)
-    before = LandedCommits(landing.uri).read_new()
+    before = list(LandedCommits(landing.uri).read_new())
     shorten(landing.uri)
     assert not (Path(landing.uri) / "_delta_log" / f"{2:020d}.json").exists()
     mirror = slow if begun else Mirror(landing.uri, tmp_path / "another")
     for version, epochs in ((2, [1, 2, 2]), (4, [1, 2, 2, 3, 4])):
         mirror.release(version)
         assert flights_in(mirror.uri) == epochs
-    assert commits.read_new() == before
+    assert list(commits.read_new()) == before
 
 
 def set_aside(landing: Landing, back: bool = False) -> None:
@@ -213,7 +215,7 @@ def test_commits_are_read_once_with_what_they_landed(landing: Landing) -> None:
     assert [(c.version, c.rows, c.cut.epoch("flights") if c.cut else None) for c in commits.read_new()] == [
         (0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 1, 3),
     ]  # fmt: skip
-    assert commits.read_new() == []
+    assert list(commits.read_new()) == []
     landing.land([departed(5)])
     assert [c.version for c in commits.read_new()] == [4]
 
@@ -286,6 +288,47 @@ def test_slices_of_several_topics_come_in_the_order_of_their_commits(tmp_path: P
         seen.append((cut.epoch("flights"), cut.epoch("weather")))
     assert [each for each in seen if each != (0, 0)][-4:] == [(1, 0), (1, 1), (1, 2), (2, 2)]
     assert FLIGHTS.name == "flights"
+
+
+class Shown(Mirror):
+    """A mirror that only counts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.released, self.uri = 3, str(folder)
+
+    def release(self, version: int) -> None:
+        self.released = version
+
+
+def test_a_month_of_commits_is_not_held_at_once(tmp_path: Path) -> None:
+    """At one epoch a second it is 2.6 million: a replay of them held 2.7 GB."""
+    log, many = tmp_path / LOG, 4_000
+    log.mkdir()
+    for version in range(many):
+        cut = Cut({"flights": Position(version, {0: version, 1: 5 * version})})
+        extra = {"rows": 2, "watermark_us": version * 1_000_000}
+        note = CommitMetadata("landing/flights", str(version), cut, extra=extra).to_text()
+        info = {"commitInfo": {"timestamp": version, "userMetadata": note}}
+        (log / f"{version:020d}.json").write_text(json.dumps(info, separators=(",", ":")))
+    feeds = partial(LandingFeed, {"flights": str(tmp_path)}, tmp_path, mirror=lambda *_: Shown(tmp_path))
+    tracemalloc.start()
+    try:
+        held, peak = tracemalloc.get_traced_memory()
+        assert sum(commit.rows for commit in LandedCommits(str(tmp_path)).read_new()) == 2 * many
+        feed = feeds()
+        feed._size = 50
+        assert (feed.total, feed.done) == (2 * many, 8)
+        slices = 0
+        while feed.poll():
+            feed.release_next()
+            slices += 1
+        held, peak = (each - held for each in tracemalloc.get_traced_memory())
+    finally:
+        tracemalloc.stop()
+    assert (feed.done, slices, feed.cut.epoch("flights")) == (2 * many, (many - 4) / 25 // 1 + 1, many - 1)
+    assert feed.event_seconds == many - 1
+    assert peak < 300 * many, "only the names of a list, and a commit at a time"
+    assert held < 100_000
 
 
 class Decoded(LogMirror):

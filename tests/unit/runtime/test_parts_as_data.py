@@ -8,27 +8,30 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anabranch
+import psutil
 import pytest
 from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.kafka import admin
 from anabranch.ingest.landing import status
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
-from anabranch.operate.runtime._postgres_server import _copy_whole, place
+from anabranch.operate.runtime._postgres_server import PostgresPaths, _copy_whole, _prepare, _site, place
 from anabranch.operate.runtime._service import depths
 from anabranch.operate.runtime._services import catalog, parts_named
 from anabranch.operate.runtime._supervisor import launch
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
-from anabranch.operate.runtime.lag import lag
+from anabranch.operate.runtime.lag import _alarm, lag
 from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, secret
 from cryptography.fernet import Fernet
 
@@ -170,6 +173,37 @@ def test_root_runs_postgres_as_somebody_who_reaches_its_folders(settings: Settin
     assert place(settings) == found
 
 
+def test_a_lock_of_a_killed_database_whose_pid_another_process_has_is_removed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Postgres itself takes any process of its user with that pid for the former one, and never starts."""
+    where = PostgresPaths(_site(), tmp_path / "data", None)
+    where.data.mkdir()
+    (where.data / "PG_VERSION").touch()
+    lock = where.data / "postmaster.pid"
+    (postgres := tmp_path / "postgres").symlink_to("/bin/sleep")
+
+    def kept(pid: object) -> bool:
+        lock.write_text(f"{pid}\n{where.data}\n1795000000\n")
+        _prepare(settings, where)
+        return lock.exists()
+
+    with subprocess.Popen(["/bin/sleep", "600"], cwd=where.data) as stranger:
+        try:
+            assert [kept(pid) for pid in (stranger.pid, 2**22 + 1, "torn")] == [False, True, True]
+            with subprocess.Popen([postgres, "600"], cwd=where.data) as ours:
+                while psutil.Process(ours.pid).name() != "postgres":
+                    time.sleep(0.01)
+                assert kept(ours.pid)
+                assert kept(stranger.pid), "one of its processes lives, and the lock guards its memory"
+                ours.kill()
+            with subprocess.Popen([postgres, "600"], cwd=tmp_path) as of_another_home:
+                assert not kept(of_another_home.pid)
+                of_another_home.kill()
+        finally:
+            stranger.kill()
+
+
 def test_the_database_knows_no_password_but_its_own(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +249,25 @@ def test_lag_says_nothing_about_what_is_not_there_and_never_raises(settings: Set
     assert found["speed"] == "delays v1: no commit yet"
 
 
+@pytest.mark.parametrize(
+    ("retention", "said"),
+    [
+        (str(2**63 - 1), ""),
+        (str(3_000 * 365 * 86_400_000), ""),
+        ("-1", ""),
+        ("None", "retention unknown (None)"),
+        ("a week", "retention unknown (a week)"),
+        ("60000", "ALARM: at any time retention may delete what has not landed"),
+    ],
+)
+def test_a_retention_that_is_for_ever_or_unreadable_is_no_error(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, retention: str, said: str
+) -> None:
+    monkeypatch.setattr(admin, "topic_settings", lambda *_: {"retention.ms": retention})
+    monkeypatch.setattr(admin, "offsets_since", lambda *_: {0: 9})
+    assert _alarm(settings, "flights", {0: 4}, {0: 9}) == said
+
+
 def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings) -> None:
     formatted = kafka_home(settings) / "data" / "meta.properties"
     for file in (formatted, unpacked(settings) / "liblz4-java-1.so"):
@@ -243,7 +296,7 @@ def test_without_a_view_speed_is_no_part_and_that_is_said(settings: Settings, tm
 
 def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) -> None:
     """Made before Airflow starts: it would print those that it makes itself."""
-    admin = airflow_login(settings)
+    first = airflow_login(settings)
     more = settings.model_copy(update={"airflow_logins": {"anna": "op", "guest": "viewer"}})
     environment = airflow_environment(more)
     assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "admin:admin,anna:op,guest:viewer"
@@ -252,7 +305,7 @@ def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) 
     assert len(set(known.values())) == 3
     assert min(map(len, known.values())) >= 16
     assert passwords_file(settings).stat().st_mode & 0o777 == 0o600
-    assert airflow_login(more) == admin
+    assert airflow_login(more) == first
     airflow_environment(more)
     assert json.loads(passwords_file(settings).read_text()) == known, "a password was changed"
 

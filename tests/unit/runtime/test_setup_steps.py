@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anabranch.core.errors import TryAgain
@@ -80,6 +81,25 @@ def test_programs_end_with_whoever_waits_for_them(tmp_path: Path, monkeypatch: p
     assert time.monotonic() - began < 20
 
 
+def test_what_a_program_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker or an engine would go on alone."""
+    monkeypatch.setattr(_set_up, "TELL_SECONDS", 0.1)
+    code = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+    log = tmp_path / "log"
+
+    def interrupt(_: str) -> None:
+        if log.read_text().strip():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _run({"one": program(tmp_path, code)}, interrupt)
+    child = Path(f"/proc/{int(log.read_text())}/cmdline")
+    until = time.monotonic() + 5
+    while child.exists() and child.read_bytes() and time.monotonic() < until:  # a zombie has no command line
+        time.sleep(0.05)
+    assert not (child.exists() and child.read_bytes())
+
+
 def test_a_list_that_is_not_resolved_ends_the_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.core.engine.spark import class_archive
 
@@ -119,6 +139,29 @@ def test_other_java_of_our_own_is_compiled_again(tmp_path: Path) -> None:
     before = stamp(listing)
     source.write_text("class Some { int field; }")
     assert stamp(listing) != before
+
+
+def test_with_another_cluster_no_classes_of_a_broker_are_archived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never started here, and with that cluster's login it couldn't be."""
+    from anabranch.operate.runtime.kafka_server import broker_archive
+
+    away: dict[str, Any] = {"bootstrap_servers": "broker:9092", "kafka_user": "anna", "kafka_password": "secret"}
+    settings, made = Settings(home=tmp_path / "home", jars=tmp_path / "jars", **away), list[str]()
+
+    def run(programs: Mapping[str, Program], _: object) -> dict[str, int]:
+        made.extend(programs)
+        return dict.fromkeys(programs, 0)
+
+    settings.jars.mkdir()
+    monkeypatch.setattr(_set_up, "_is_resolved", lambda *_: True)
+    monkeypatch.setattr(_set_up, "_run", run)
+    _set_up.set_up(settings)
+    assert made == ["spark"]
+    broker_archive(settings).touch()
+    _set_up.set_up(settings)
+    assert broker_archive(settings).exists(), "another project may use these JARs"
 
 
 def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(

@@ -22,6 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, _supervisor, lifecycle, process_registry
 from anabranch.operate.runtime._airflow_workers import Workers
 from anabranch.operate.runtime._service import Restart, Service, depths
+from anabranch.operate.runtime._start_failures import TRIED_AGAIN, UNWATCHED
 from anabranch.operate.runtime._supervisor import LOG_BYTES, created, launch, next_pause, supervise
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 
@@ -291,6 +292,95 @@ def test_a_part_that_does_not_come_back_is_said_and_the_others_go_on(
     assert process_registry.read(settings)["log"].process() is not None
 
 
+def as_running(settings: Settings, *names: str) -> Record:
+    """A supervisor's record with these parts, as of a platform that runs."""
+    watching = part(settings, SUPERVISOR)
+    return recorded(settings, replace(watching, command=(*watching.command, *names)))
+
+
+def waiting(settings: Settings, name: str, restarts: int) -> None:
+    detail = "ended with 1; next start in 4 s"
+    log = str(settings.logs / f"{name}.log")
+    record = Record(name, "waiting", 0, 0.0, (), None, log, 0, 15, 1.0, restarts=restarts, detail=detail)
+    process_registry.write(settings, record)
+
+
+def test_up_beside_a_part_that_has_crashed_before_waits_for_it(settings: Settings) -> None:
+    """It has crashed often since the start, and is about to come back: nothing of this start has failed."""
+    as_running(settings, "kafka")
+    waiting(settings, "kafka", restarts=7)
+
+    def comes_back(_: object) -> None:
+        if process_registry.read(settings)["kafka"].restarts == 9:
+            recorded(settings, part(settings, "kafka"))
+        else:
+            waiting(settings, "kafka", restarts=9)
+
+    assert lifecycle.start(settings, ["kafka"], comes_back) == ["the platform is already running"]
+
+
+def test_up_beside_a_part_that_never_comes_back_says_what_runs(settings: Settings) -> None:
+    supervisor = as_running(settings, "kafka")
+    waiting(settings, "kafka", restarts=1)
+    with pytest.raises(BrokenState, match="kafka did not start: ended with 1") as failed:
+        lifecycle.start(settings, ["kafka"], lambda _: waiting(settings, "kafka", restarts=4))
+    assert (failed.value.code, failed.value.state) == ("PART_FAILED", TRIED_AGAIN.state)
+    assert supervisor.process() is not None
+
+
+def test_up_beside_a_supervisor_that_ends_says_that_nothing_watches(settings: Settings) -> None:
+    supervisor = as_running(settings, "kafka")
+
+    def killed(_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor.pid, signal.SIGKILL)
+
+    with pytest.raises(BrokenState) as failed:
+        lifecycle.start(settings, ["kafka"], killed)
+    assert (failed.value.fields["part"], failed.value.state) == (SUPERVISOR, UNWATCHED.state)
+
+
+def test_down_beside_a_starting_up_is_said(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(_: object) -> None:
+        _stop_services.stop(settings)
+
+    as_running(settings, "kafka")
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka"], down)
+    assert refused.value.code == "PLATFORM_STOPPED"
+    monkeypatch.setattr(lifecycle, "check_all", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "_launch_supervisor", lambda *_: as_running(settings, "kafka"))
+    with pytest.raises(Conflict) as refused:
+        lifecycle.start(settings, ["kafka"], down)
+    assert refused.value.code == "PLATFORM_STOPPED"
+
+
+@pytest.mark.parametrize("how", ["down", "killed"])
+def test_a_restart_ends_at_once_when_nothing_would_start_the_part(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    supervisor = as_running(settings, "kafka")
+    recorded(settings, part(settings, "kafka"))
+    end = _stop_services.end
+
+    def then(level: Any) -> None:
+        end(level)
+        if how == "killed":
+            os.kill(supervisor.pid, signal.SIGKILL)
+            _wait_gone(supervisor.pid)
+        else:
+            monkeypatch.setattr(_stop_services, "end", end)
+            _stop_services.stop(settings)
+
+    monkeypatch.setattr(_stop_services, "end", then)
+    began = time.monotonic()
+    with pytest.raises((BrokenState, Conflict)) as failed:
+        lifecycle.restart(settings, "kafka")
+    assert time.monotonic() - began < 10
+    assert failed.value.code == {"down": "PLATFORM_STOPPED", "killed": "PART_FAILED"}[how]
+    assert "again and again" not in str(failed.value)
+
+
 def test_nothing_is_started_again_where_nothing_runs(settings: Settings) -> None:
     with pytest.raises(BadInput, match=r"the platform doesn't run \[PART_NOT_RUNNING\]"):
         lifecycle.restart(settings, "speed")
@@ -349,6 +439,74 @@ def test_stop_leaves_a_process_alone_that_took_over_a_pid(settings: Settings) ->
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.mark.parametrize("container", [False, True])
+def test_a_session_of_an_earlier_boot_is_a_stranger_s(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, container: bool
+) -> None:
+    """Its number was given again, and its leader has ended: what lives in it is not ours."""
+    stranger = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
+    child = int(_printed(Path(stranger.log)))
+    try:
+        os.kill(stranger.pid, signal.SIGKILL)
+        _wait_gone(stranger.pid)
+        boot, _, ticks = process_registry.birth(os.getpid()).partition(":")
+        before = replace(stranger, name="kafka", birth=f"00000000-0000-0000-0000-000000000000:{ticks}")
+        if container:  # its first process is younger than what an earlier one has recorded
+            before, born = replace(before, birth=f"{boot}:{ticks}"), process_registry.birth
+            first = f"{boot}:{int(ticks) + 1}"
+            monkeypatch.setattr(process_registry, "birth", lambda pid: first if pid == 1 else born(pid))
+        process_registry.remove(settings, "parent")
+        process_registry.write(settings, before)
+        assert process_registry.family(before) == []
+        assert "kafka" in lifecycle._clean_up(settings)[0]
+        process_registry.write(settings, before)
+        assert _stop_services.stop(settings) == []
+        assert _lives(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_of_a_session_is_found_though_its_pid_was_seen_before(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psutil's own list keeps the processes of its last call, and takes a new one for that of the same pid."""
+    record = recorded(settings, part(settings, "parent", PARENT % "process_group=0"))
+    child = int(_printed(Path(record.log)))
+    list(psutil.process_iter())
+    former: Any = psutil.Process(child)
+    former._ident = (child, -1.0)  # of the process that had this pid days ago
+    monkeypatch.setitem(vars(psutil)["_pmap"], child, former)
+    os.kill(record.pid, signal.SIGKILL)
+    _wait_gone(record.pid)
+    assert [_stop_services._alive(each) for each in process_registry.family(record)] == [True]
+    _stop_services.stop(settings)
+    assert not _lives(child)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_supervisor_that_is_killed_before_it_records_a_part_leaves_one_that_is_stopped(
+    settings: Settings, supervised: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = list[subprocess.Popen[bytes]]()
+
+    def killed(made: Service) -> None:
+        launched.append(launch(made))
+        raise SystemExit  # of its thread
+
+    monkeypatch.setattr(_supervisor, "launch", killed)
+    parent = part(settings, "stream", PARENT % "process_group=0")
+    supervised(parent)
+    child = int(_printed(parent.log))
+    threading.Thread(target=launched[0].wait, daemon=True).start()
+    other = recorded(settings, part(settings, "log"))
+    with pytest.raises(Conflict) as refused:
+        lifecycle._clean_up(settings)
+    assert (refused.value.code, refused.value.fields["parts"]) == ("HALF_STARTED", ["log", "stream"])
+    assert {part.name: part.state for part in lifecycle.status(settings)} == {"log": "running", "stream": "dead"}
+    assert set(_stop_services.stop(settings)) == {"stream", "log"}
+    assert not any(map(_lives, (launched[0].pid, child, other.pid)))
 
 
 def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:

@@ -11,7 +11,7 @@ from airflow.sdk import TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from anabranch.apps.airflow._approval import PlanApproval
-from anabranch.apps.airflow._replay_tasks import LONGEST, REPLAY_OPTIONS, outcome
+from anabranch.apps.airflow._replay_tasks import LONGEST, REPLAY_OPTIONS, ReplayJob, outcome
 from anabranch.apps.airflow._reprocess_tasks import NOTHING_STARTED, REQUESTED, failing, nothing_to_do, tell
 from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._spark_job import SparkJob
@@ -99,7 +99,7 @@ class CertifyApproval(PlanApproval):
         return f"Planned: {self.planned['text']}"
 
 
-class ReplayIfAsked(SparkJob):
+class ReplayIfAsked(ReplayJob):
     """The replay, if the plan has one; else skipped."""
 
     def execute(self, context: Context) -> None:

@@ -51,6 +51,8 @@ class SparkJob(SparkSubmitOperator):
     ui_color = "#f4dcc6"
     keyed: Sequence[str] = ("view", "version", "run")
     """The entries of every plan for this job."""
+    goes_first = True
+    """Whether landing yields to it (ADR 0030): a person waits for it."""
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("execution_timeout", timedelta(hours=2))
@@ -72,7 +74,7 @@ class SparkJob(SparkSubmitOperator):
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
         mark_as_owner()
         try:
-            with run_first(settings), self._noted(settings, context):
+            with run_first(settings) if self.goes_first else nullcontext(), self._noted(settings, context):
                 super().execute(context)
         except AirflowException as error:
             raise self._failure(settings, error, recorded_error(error_file)) from None

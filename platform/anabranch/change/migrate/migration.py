@@ -20,14 +20,15 @@ from anabranch.change.migrate.migration_record import (
     migration_of,
     not_moving,
     of_run,
+    reversible_migration,
 )
 from anabranch.change.migrate.promotion_checks import (
     CheckOutcome,
     Expectations,
     days_to_build,
     failed_checks,
+    not_ready,
     run_checks,
-    uncertified,
 )
 from anabranch.change.migrate.step_progress import StepProgress, forget, is_of_this_boot, observe, step_progress
 from anabranch.core.clocks import Moment
@@ -84,7 +85,7 @@ def start(
     )
     failed = failed_checks(settings, old, new, migration.promise)
     if failed:
-        raise _not_ready(settings, old, new, failed)
+        raise not_ready(settings, old, new, failed)
     _commit(settings, migration, 0, by, why, after=number)
     return migration
 
@@ -218,14 +219,25 @@ def _set_state(settings: Settings, view: str, by: str, why: str, *, state: State
 
 
 def rollback(settings: Settings, view: str, *, by: str, why: str) -> Migration:
-    """Move all readers back to the old version; also possible after the migration is done. Raises Conflict NOT_MOVING
-    if there is no migration, or it was rolled back already."""
-    newest = migration_of(settings, view)
-    if newest is None or newest[1].state == "rolled back":
-        raise not_moving(view, newest)
-    route, migration = newest
-    back = replace(migration, state="rolled back", share=0, hastened=False)
-    return _commit(settings, back, 0, by, why, after=route.number)
+    """Move all readers back to the old version; also possible after the migration is done, until readers are moved
+    otherwise. A step, a halt or the like that comes first at the same moment is rolled back, too.
+
+    Raises Conflict NOT_MOVING if there is no migration, or it was rolled back already; ROUTE_MOVED if another change
+    came first."""
+    moved: tuple[Migration, Conflict] | None = None
+    while True:
+        newest = reversible_migration(settings, view)
+        back = replace(newest[1], state="rolled back", share=0, hastened=False) if newest else None
+        if moved is not None and moved[0] != back:
+            raise moved[1]
+        if newest is None or back is None or newest[1].state == "rolled back":
+            raise not_moving(view, newest)
+        try:
+            return _commit(settings, back, 0, by, why, after=newest[0].number)
+        except Conflict as error:
+            if error.code != "ROUTE_MOVED":
+                raise
+            moved = back, error
 
 
 def _commit(settings: Settings, migration: Migration, share: int, by: str, why: str, after: int) -> Migration:
@@ -273,27 +285,3 @@ def check_start(settings: Settings, old: View, new: View, steps: Sequence[int] =
             next_step=f"migrate from the version that they have, or anabranch routes set {old.name} {old.version}=100",
         )
     return route.number if route else 0
-
-
-def _not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) -> Conflict:
-    lacking = uncertified(settings, old, new)
-    days = sorted({*days_to_build(settings, old, new), *(day for day in lacking if day is not None)})
-    todo = []
-    if days:
-        many, verb = (f"{len(days)} days", "are") if len(days) > 1 else ("1 day", "is")
-        todo.append(
-            f"build {many} of v{new.version} that {verb}n't published and certified: anabranch reprocess {old.name} "
-            f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
-        )
-    if None in lacking:
-        todo.append(f"certify v{new.version} as a whole: anabranch certify {old.name} --version {new.version}")
-    if not lacking or len(failed) > 1:  # not only certificates are missing
-        todo.append("fix it, or declare the columns that are meant to differ or to go as changed (--changed COLUMN)")
-    return Conflict(
-        "CHECKS_FAILED",
-        f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",
-        state="nothing was changed; all readers have the old version",
-        next_step="; then ".join(todo),
-        failed=tuple(failed),
-        days=[str(day) for day in days],
-    )

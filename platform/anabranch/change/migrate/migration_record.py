@@ -82,6 +82,19 @@ def newest_migration(settings: Settings, view: str) -> tuple[Route, Migration] |
     return None
 
 
+def reversible_migration(settings: Settings, view: str) -> tuple[Route, Migration] | None:
+    """Return the view's newest route, and the migration that ``rollback`` takes back: also if versions were retired or
+    reinstated since, which moves nobody. None if there is none, or a person has set a route since."""
+    newer: Route | None = None
+    for route in reversed(history := route_history(settings, view)):
+        if newer is not None and newer.retired == route.retired:
+            return None
+        if route.migration:
+            return history[-1], Migration.from_json(route.migration)
+        newer = route
+    return None
+
+
 def active_migration(settings: Settings, view: str) -> tuple[Route, Migration]:
     """Return the active (moving or halted) migration and its newest route. Raises Conflict NOT_MOVING if there is
     none."""

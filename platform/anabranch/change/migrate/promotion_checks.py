@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -53,6 +53,31 @@ def failed_checks(settings: Settings, old: View, new: View, promise: Expectation
     if outcome.not_run:
         raise outcome.not_run[0]
     return [*([undeclared] if undeclared else []), *outcome.failed]
+
+
+def not_ready(settings: Settings, old: View, new: View, failed: Sequence[str]) -> Conflict:
+    """Return the error CHECKS_FAILED, with what would make the checks pass."""
+    lacking = uncertified(settings, old, new)
+    days = sorted({*days_to_build(settings, old, new), *(day for day in lacking if day is not None)})
+    todo = []
+    if days:
+        many, verb = (f"{len(days)} days", "are") if len(days) > 1 else ("1 day", "is")
+        todo.append(
+            f"build {many} of v{new.version} that {verb}n't published and certified: anabranch reprocess {old.name} "
+            f"--version {new.version} --from {days[0]} --to {days[-1]} (the DAG migrate does that by itself)"
+        )
+    if None in lacking:
+        todo.append(f"certify v{new.version} as a whole: anabranch certify {old.name} --version {new.version}")
+    if not lacking or len(failed) > 1:  # not only certificates are missing
+        todo.append("fix it, or declare the columns that are meant to differ or to go as changed (--changed COLUMN)")
+    return Conflict(
+        "CHECKS_FAILED",
+        f"{old.name} v{new.version} can't take readers: {'; '.join(failed)}",
+        state="nothing was changed; all readers have the old version",
+        next_step="; then ".join(todo),
+        failed=tuple(failed),
+        days=[str(day) for day in days],
+    )
 
 
 def check_declared(settings: Settings, old: View, new: View, promise: Expectations) -> None:

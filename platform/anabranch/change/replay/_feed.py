@@ -1,9 +1,12 @@
-"""The feed of a replay: releases landing's commits to the replay's stream, in slices, from all topics of a view."""
+"""The feed of a replay: releases landing's commits to the replay's stream, in slices, from all topics of a view.
+
+Landing makes up to one commit a second, for years. So they are read twice, to be counted and to be released, and never
+held.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +32,8 @@ class Slice:
 @dataclass
 class LandingFeed:
     """``landing``: the table of each topic. ``mirrors``: the folder of their mirrors. ``until``: the last epoch to
-    release, by topic; a topic that isn't listed has no end. Later commits are kept for ``extend``. ``mirror``: creates
-    a topic's mirror from the topic's name, its table and the mirror's folder."""
+    release, by topic; a topic that isn't listed has no end. Later commits wait for ``extend``. ``mirror``: creates a
+    topic's mirror from the topic's name, its table and the mirror's folder."""
 
     landing: Mapping[str, str]
     mirrors: Path
@@ -39,12 +42,12 @@ class LandingFeed:
 
     def __post_init__(self) -> None:
         self._mirrors = {topic: self.mirror(topic, uri, self.mirrors / topic) for topic, uri in self.landing.items()}
-        self._commits = {topic: LandedCommits(uri) for topic, uri in self.landing.items()}
-        self._waiting: deque[tuple[str, LandedCommit]] = deque()
+        self._known = {topic: LandedCommits(uri) for topic, uri in self.landing.items()}
+        self._waiting = {topic: LandedCommits(uri) for topic, uri in self.landing.items()}
+        self._last: dict[str, int] = {}
         self._positions: dict[str, Position] = {}
         self._newest_us: int | None = None
         self._times: dict[str, int] = {}
-        self._beyond: dict[str, deque[LandedCommit]] = {topic: deque() for topic in self.landing}
         self._size = _FIRST_RECORDS
         self.done = 0
         self.total = 0
@@ -69,15 +72,12 @@ class LandingFeed:
         return datetime.fromtimestamp(self._newest_us // 1_000_000, UTC).date().isoformat()
 
     def poll(self) -> bool:
-        """Read new commits of landing. Returns whether there is anything to release."""
-        new = [(time, topic, commit) for topic in self._commits for time, commit in self._new_commits(topic)]
-        for _, topic, commit in sorted(new, key=lambda each: each[0]):
-            self.total += commit.rows
-            if commit.version <= self._mirrors[topic].released:  # released before a kill
-                self._count(topic, commit)
-            else:
-                self._waiting.append((topic, commit))
-        return bool(self._waiting)
+        """Count new commits of landing. Returns whether there is anything to release."""
+        for topic, mirror in self._mirrors.items():
+            self._count_new(topic)
+            while (commit := self._next_of(topic)) is not None and commit.version <= mirror.released:
+                self._take(topic, commit)  # released before a kill
+        return self._next() is not None
 
     def extend(self, cut: Cut) -> None:
         """Move the end of each topic that has one to ``cut``, where that is later."""
@@ -86,14 +86,13 @@ class LandingFeed:
     def release_next(self, event_seconds: float | None = None) -> Slice:
         """Release the next slice, of at most ``event_seconds`` of event time (None: no limit)."""
         records, begin, released = 0, self.event_seconds, dict[str, int]()
-        while self._waiting:
-            topic, commit = self._waiting[0]
+        while (waiting := self._next()) is not None:
+            topic, commit = waiting
             if released and records + commit.rows > self._size:
                 break
             if released and event_seconds is not None and self.event_seconds - begin >= event_seconds:
                 break
-            self._waiting.popleft()
-            self._count(topic, commit)
+            self._take(topic, commit)
             released[topic] = commit.version
             records += commit.rows
         for topic, version in released.items():
@@ -105,15 +104,34 @@ class LandingFeed:
         if released.records:
             self._size = next_size(released.records, seconds)
 
-    def _new_commits(self, topic: str) -> Iterator[tuple[int, LandedCommit]]:
-        """Yield the topic's new commits up to its end, each with a commit time made monotonic, since clocks may go
-        back."""
-        last, known = self.until.get(topic), self._beyond[topic]
-        known.extend(self._commits[topic].read_new())
-        while known and (last is None or known[0].cut is None or known[0].cut.epoch(topic) <= last):
-            commit = known.popleft()
-            self._times[topic] = max(self._times.get(topic, 0), commit.commit_time_ms)
-            yield self._times[topic], commit
+    def _count_new(self, topic: str) -> None:
+        """Count the topic's new commits up to its end: these may be released."""
+        end, known = self.until.get(topic), self._known[topic]
+        while (commit := known.peek()) is not None:
+            if end is not None and commit.cut is not None and commit.cut.epoch(topic) > end:
+                return
+            known.take()
+            self.total += commit.rows
+            self._last[topic] = commit.version
+
+    def _next_of(self, topic: str) -> LandedCommit | None:
+        """Return the topic's next commit to release."""
+        commit = self._waiting[topic].peek()
+        return commit if commit is not None and commit.version <= self._last.get(topic, -1) else None
+
+    def _next(self) -> tuple[str, LandedCommit] | None:
+        """Return the next commit to release, of all topics, with its topic."""
+        found = [(topic, commit) for topic in self.landing if (commit := self._next_of(topic)) is not None]
+        return min(found, key=lambda each: self._time(*each), default=None)
+
+    def _time(self, topic: str, commit: LandedCommit) -> int:
+        """The commit time, made monotonic, since clocks may go back."""
+        return max(self._times.get(topic, 0), commit.commit_time_ms)
+
+    def _take(self, topic: str, commit: LandedCommit) -> None:
+        self._waiting[topic].take()
+        self._times[topic] = self._time(topic, commit)
+        self._count(topic, commit)
 
     def _count(self, topic: str, commit: LandedCommit) -> None:
         self.done += commit.rows

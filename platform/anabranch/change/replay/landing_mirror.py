@@ -150,22 +150,32 @@ class Mirror:
 
 
 class LandedCommits:
-    """Reads the commits of one landing table in order, each once."""
+    """Reads the commits of one landing table in order, each once, and holds one of them at a time."""
 
     def __init__(self, landing: str) -> None:
         self._table = Path(landing.removeprefix("file://"))
         self._next: int | None = None
+        self._held: LandedCommit | None = None
 
-    def read_new(self) -> list[LandedCommit]:
-        """Return the commits since the last call."""
-        if self._next is None:
-            self._next = min(versions(self._table), default=0)
-        new = []
-        with suppress(FileNotFoundError):
-            while True:
-                new.append(_parse_commit(self._next, read_commit(self._table, self._next)))
+    def peek(self) -> LandedCommit | None:
+        """Return the next commit; None if there is no other one yet."""
+        if self._held is None:
+            if self._next is None:
+                self._next = min(versions(self._table), default=0)
+            with suppress(FileNotFoundError):
+                self._held = _parse_commit(self._next, read_commit(self._table, self._next))
                 self._next += 1
-        return new
+        return self._held
+
+    def take(self) -> None:
+        """Go on behind the commit that ``peek`` has returned."""
+        self._held = None
+
+    def read_new(self) -> Iterator[LandedCommit]:
+        """Yield the commits since the last call."""
+        while (commit := self.peek()) is not None:
+            self.take()
+            yield commit
 
 
 def _parse_commit(version: int, text: str) -> LandedCommit:

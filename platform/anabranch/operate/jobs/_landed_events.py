@@ -59,13 +59,15 @@ POSTED: Final = ControlFile("record of posted events", PostedTopics)
 
 
 class LandedEvents:
-    """What has been posted for each topic. It survives a restart, in a file."""
+    """What has been posted for each topic. It survives a restart, in a file; while that can't be written, this process
+    knows it."""
 
     def __init__(self, settings: Settings, assets: Assets, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._assets = assets
         self._clock = clock
         self._file = settings.home / "control" / "landed_events.json"
+        self._unwritten: dict[str, Posted] = {}
 
     def look(self) -> None:
         """Posts an event for each topic that a DAG waits for and that has landed more, if its last one is five minutes
@@ -78,15 +80,16 @@ class LandedEvents:
             committed = latest_commit(landing_table(self._settings, topic))
             if committed is not None and (epoch := committed.note.cut.epoch(topic)) > last.epoch:
                 self._assets.post(asset, topic, epoch)
-                posted[topic] = Posted(epoch, now)
+                posted[topic] = self._unwritten[topic] = Posted(epoch, now)
                 POSTED.write(self._file, PostedTopics(posted))
+                self._unwritten.clear()
 
     def _posted(self) -> dict[str, Posted]:
         try:
             found = POSTED.read(self._file)
         except (OSError, ValueError):
-            return {}
-        return dict(found.topics) if found is not None else {}
+            found = None
+        return (dict(found.topics) if found is not None else {}) | self._unwritten
 
 
 def start_posting(settings: Settings) -> None:
@@ -127,17 +130,19 @@ class AirflowAssets:
         """Logs in if there is no login yet. One that Airflow refuses is forgotten: the next call has another."""
         if not self._token:
             login = {"username": "admin", "password": json.loads(passwords_file(self._settings).read_text())["admin"]}
-            self._token = _send(f"{airflow_api(self._settings)}/auth/token", login, "")["access_token"]
+            self._token = self._send("/auth/token", login)["access_token"]
         try:
-            return _send(f"{airflow_api(self._settings)}{path}", body, self._token)
+            return self._send(path, body)
         except HTTPError:
             self._token = ""
             raise
 
-
-def _send(url: str, body: Any, token: str) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-    request = urllib.request.Request(url, data, headers)  # noqa: S310 - the settings' own address
-    with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
-        return json.load(answer)
+    def _send(self, path: str, body: Any) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        request = urllib.request.Request(f"{airflow_api(self._settings)}{path}", data, headers)  # noqa: S310
+        # Our own Airflow is on this machine: no proxy may get its password.
+        handlers = [] if self._settings.airflow_url else [urllib.request.ProxyHandler({})]
+        with urllib.request.build_opener(*handlers).open(request, timeout=_ANSWER_SECONDS) as answer:
+            return json.load(answer)

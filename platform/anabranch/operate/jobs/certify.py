@@ -31,10 +31,11 @@ def main() -> int:
     parser.add_argument("--run", required=True)
     parser.add_argument("--fingerprint", help="the definition that was planned; any, when left out")
     args = parser.parse_args()
-    settings, began = load_settings(), time.time()
-    view = Project(settings).view(args.view, args.version)
+    began = time.time()
 
     def work() -> None:
+        settings = load_settings()
+        view = Project(settings).view(args.view, args.version)
         check_still_holds(view.definition, args.fingerprint or view.definition.fingerprint)
         plan = make_certify_plan(view)  # again: events may have come since, or a replay
         expected = plan.estimate.seconds if plan.estimate else None

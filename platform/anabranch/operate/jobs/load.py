@@ -26,9 +26,9 @@ def main() -> int:
     parser.add_argument("--files", required=True, help="a JSON array of files, folders and S3 addresses")
     parser.add_argument("--report", required=True, help="the file that the report is written to")
     args = parser.parse_args()
-    settings = load_settings()
 
     def work() -> None:
+        settings = load_settings()
         topic = load_declarations(settings.contracts_folder).topic(args.topic)
         with engine(settings, f"anabranch-load-{topic.name}") as spark:
             report = load(spark, settings, topic, json.loads(args.files), _tell)

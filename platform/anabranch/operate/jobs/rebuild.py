@@ -53,12 +53,12 @@ def main() -> int:
     )
     parser.set_defaults(began=time.time())
     args = parser.parse_args()
-    settings = load_settings()
-    registry = Project(settings).readable_views()
-    view = registry.get(args.view, args.version)
     few = args.events is not None and args.events <= SMALL_EVENTS
 
     def work() -> None:
+        settings = load_settings()
+        registry = Project(settings).readable_views()
+        view = registry.get(args.view, args.version)
         with engine(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {}) as spark:
             build, verdict = rebuild_and_reconcile(spark, settings, registry, args)
         sys.stderr.write(verdict.report)

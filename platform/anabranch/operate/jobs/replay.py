@@ -46,10 +46,10 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     lower_own_priority()
-    settings = load_settings()
-    registry = Project(settings).readable_views()
 
     def work() -> None:
+        settings = load_settings()
+        registry = Project(settings).readable_views()
         definition = registry.get(args.view, args.version)
         check_still_holds(definition, args.fingerprint or definition.fingerprint)
         view = registry.handle(settings, definition)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from anabranch.core.atomic_files import locked
-from anabranch.core.errors import Conflict, root_cause
+from anabranch.core.errors import BadInput, Conflict, root_cause
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.table_refs import EVERY, TableRef, existing_tables
 from anabranch.operate.maintenance import _compaction_journal, _log_retention, _orphans
 from anabranch.operate.maintenance._compaction import compact, planned
@@ -25,8 +26,18 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
     and changes nothing.
 
     A failure at one table is reported, and the others are still processed. Raises Conflict MAINTENANCE_RUNNING if
-    another run holds the lock.
+    another run holds the lock, and BadInput NO_HOME for a folder in which no platform was ever started: what is deleted
+    in a home goes by its name only.
     """
+    control = settings.home / "control"
+    if not storage_of(control).holds(control):
+        raise BadInput(
+            "NO_HOME",
+            f"{settings.home} is the home of no platform",
+            state="nothing was changed",
+            next_step="set ANABRANCH_HOME to the right folder; a new platform needs no maintenance before anabranch up",
+            home=str(settings.home),
+        )
     policy_in_force, began = policy or Policy(keep_days=settings.keep_days), time.monotonic()
     found = list[Action]()
     with ExitStack() as held:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ssl
 import sys
-import urllib.request
 
 from anabranch.core.settings import Settings
 from anabranch.ingest.http.access import clients_folder
+from anabranch.operate.runtime._loopback import open_here
 from anabranch.operate.runtime._service import Service
 from anabranch.operate.runtime.environment import environment
 
@@ -40,7 +40,7 @@ def answers(settings: Settings) -> bool:
     scheme, context = ("https", ssl._create_unverified_context()) if settings.http_certificate else ("http", None)  # noqa: S323
     address = f"{scheme}://{settings.http_host}:{settings.http_port}/health"
     try:
-        with urllib.request.urlopen(address, timeout=_PROBE_SECONDS, context=context) as answer:  # noqa: S310
+        with open_here(address, _PROBE_SECONDS, context) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

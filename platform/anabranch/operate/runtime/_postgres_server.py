@@ -15,9 +15,12 @@ import shutil
 import signal
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+import psutil
 
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
@@ -111,6 +114,26 @@ def _copy_whole(source: Path, target: Path) -> None:
     building.rename(target)
 
 
+def _remove_stale_lock(data: Path) -> None:
+    """Removes the lock of a killed server if another program has its pid now, after a restart of the machine or the
+    container: Postgres takes any process of its user for its own, and doesn't start. While any process of the former
+    server lives, the lock stays: it guards their shared memory."""
+    lock = data / "postmaster.pid"
+    with suppress(OSError, ValueError):
+        pid = int(lock.read_text().partition("\n")[0])
+        if psutil.pid_exists(pid) and not any(_serves(each, data) for each in psutil.pids()):
+            lock.unlink(missing_ok=True)
+
+
+def _serves(pid: int, data: Path) -> bool:
+    """Whether this is a process of a server on this data: each works in its folder."""
+    try:
+        process = psutil.Process(pid)
+        return process.name() == "postgres" and Path(process.cwd()).samefile(data)
+    except (psutil.Error, OSError):  # another user's: not ours
+        return False
+
+
 def _prepare(settings: Settings, where: PostgresPaths) -> None:
     """Creates the database cluster if there is none. If it was killed half-way, it starts over."""
     site = _site()
@@ -118,6 +141,7 @@ def _prepare(settings: Settings, where: PostgresPaths) -> None:
         for folder in (WHEEL + "/pginstall", WHEEL + ".libs"):
             _copy_whole(site / folder, where.install / folder)
     if (where.data / "PG_VERSION").exists():
+        _remove_stale_lock(where.data)
         return
     building = where.data.with_name(where.data.name + ".new")
     shutil.rmtree(building, ignore_errors=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from anabranch.core.settings import Settings
 from anabranch.core.text.quantities import duration
+
+_FOR_EVER: Final = timedelta(days=50 * 365)
+"""A longer retention is none; beyond it, dates would run out."""
 
 
 def retention_alarm(
@@ -18,7 +22,7 @@ def retention_alarm(
     now: datetime | None = None,
 ) -> str:
     """In words how soon retention may delete records of ``name`` that have not landed; empty if that is further away
-    than ``limit``, or can't happen by their age.
+    than ``limit``, or can't happen by their age. A retention that isn't understood is said.
 
     ``landed``: the next offset of each partition to land; ``ends``: of the log. The broker deletes whole segments,
     so a record may live longer; it may also delete them for the size of the log, which isn't known here. Raises as
@@ -27,10 +31,16 @@ def retention_alarm(
     from anabranch.ingest.kafka.admin import offsets_since, topic_settings
 
     held = topic_settings(settings, name)
-    milliseconds = int(held.get("retention.ms", "-1"))
-    if milliseconds < 0 or "delete" not in held.get("cleanup.policy", "delete"):
+    if "delete" not in held.get("cleanup.policy", "delete"):
+        return ""
+    try:
+        milliseconds = int(stated := held.get("retention.ms", "-1"))
+    except ValueError:
+        return f"retention unknown ({stated})"
+    if not 0 <= milliseconds <= _FOR_EVER / timedelta(milliseconds=1):
         return ""
     retention, moment = timedelta(milliseconds=milliseconds), now or datetime.now(UTC)
+    limit = min(limit, _FOR_EVER)
     waiting = {partition: landed.get(partition, 0) for partition, end in ends.items() if end > landed.get(partition, 0)}
     if not _older(waiting, offsets_since(settings, name, moment - retention + limit), ends):
         return ""

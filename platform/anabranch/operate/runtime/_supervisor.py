@@ -1,6 +1,7 @@
 """The background process of `anabranch up`: starts the services and restarts those that die.
 
-If it is killed, the services keep running; `anabranch down` finds them by their records and stops them.
+If it is killed, the services keep running; `anabranch down` finds them by their records and stops them, also one that
+was started a moment before and has no pid in its record yet.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class Watch:
         with self.starting:
             if self.stopping.is_set():
                 return time.monotonic(), 0
+            self._record("starting")  # if this process is killed before it knows the pid, the part is still found
             process = launch(self.part)
             try:
                 record = self._record("starting", pid=process.pid, created=created(process.pid))

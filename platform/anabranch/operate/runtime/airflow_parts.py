@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-import urllib.request
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -15,6 +14,7 @@ from typing import Any
 from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime._airflow_workers import Workers
+from anabranch.operate.runtime._loopback import open_here
 from anabranch.operate.runtime._postgres_server import dsn
 from anabranch.operate.runtime._service import Restart, Service
 from anabranch.operate.runtime.environment import environment
@@ -147,7 +147,7 @@ def _healthy(settings: Settings, component: str, lived: float) -> bool:
     """
     started = time.time() - lived
     try:
-        with urllib.request.urlopen(airflow_address(settings) + "/api/v2/monitor/health", timeout=5) as answer:  # noqa: S310
+        with open_here(airflow_address(settings) + "/api/v2/monitor/health", 5) as answer:
             health = json.load(answer)[component]
     except (OSError, ValueError, KeyError):
         return False

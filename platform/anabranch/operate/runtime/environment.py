@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from anabranch.core.settings import Settings
+from anabranch.operate.runtime._loopback import no_proxy
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -29,6 +30,7 @@ def environment(settings: Settings) -> dict[str, str]:
     return (
         values
         | unset
+        | no_proxy()
         | {
             "PATH": path if path.split(os.pathsep)[0] == binaries else binaries + os.pathsep + path,
             "PYTHONUNBUFFERED": "1",

@@ -15,13 +15,21 @@ from pathlib import Path
 
 import psutil
 
-from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain
+from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.home_format import mark_home
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, process_registry
 from anabranch.operate.runtime._preflight import check_all
 from anabranch.operate.runtime._service import Service
 from anabranch.operate.runtime._services import declares_views, parts_named, without_views
+from anabranch.operate.runtime._start_failures import (
+    STOPPED,
+    TRIED_AGAIN,
+    UNWATCHED,
+    Outlook,
+    check_supervisor,
+    failed,
+)
 from anabranch.operate.runtime._supervisor import created
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
@@ -58,7 +66,7 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
 
     Returns notices, for example about cleanup after an earlier start. If the same services are already running, it only
     waits for them. If one doesn't become ready, stops everything that this call started and raises BrokenState
-    PART_FAILED.
+    PART_FAILED. Raises Conflict PLATFORM_STOPPED if ``stop`` was called meanwhile.
     """
     settings.run.mkdir(parents=True, exist_ok=True)
     with _start_lock(settings):
@@ -67,13 +75,13 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
         if not declares_views(settings) and (not parts or "streams" in parts):
             notices.append(f"{without_views(settings)} and is not started; declare one, then anabranch down and up")
         if _is_running(settings, wanted):
-            _wait_until_ready(settings, wanted, progress)
+            _wait_until_ready(settings, wanted, progress, process_registry.read(settings), TRIED_AGAIN)
             return [*notices, "the platform is already running"]
         check_all(settings, wanted)
         mark_home(settings.home)
         try:
             _launch_supervisor(settings, wanted)
-            _wait_until_ready(settings, wanted, progress)
+            _wait_until_ready(settings, wanted, progress, {}, STOPPED)
         except BaseException:  # also Ctrl-C: no half-finished start may remain
             _stop_services.stop(settings)
             raise
@@ -89,7 +97,8 @@ def restart(settings: Settings, name: str) -> PartStatus:
     """Ends one service as ``stop`` would, waits until the supervisor has started it again and it is ready.
 
     The others go on, and it gets the settings that ``start`` was given. Raises BadInput
-    PART_NOT_RUNNING, and BrokenState PART_FAILED if it doesn't become ready: the supervisor goes on trying.
+    PART_NOT_RUNNING, BrokenState PART_FAILED if it doesn't become ready (the supervisor goes on trying) or the
+    supervisor has ended, and Conflict PLATFORM_STOPPED if ``stop`` was called meanwhile.
     """
     found = process_registry.read(settings)
     before = found.get(name)
@@ -106,22 +115,17 @@ def restart(settings: Settings, name: str) -> PartStatus:
     _stop_services.end([before])
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        now = process_registry.read(settings).get(name, before)
+        found = process_registry.read(settings)
+        now = found.get(name, before)
         if now.state == "running" and (now.pid, now.birth) != (before.pid, before.birth):
             time.sleep(SETTLED_SECONDS)
             if now.process():
                 return _status(now, watched)
         if now.state == "waiting" and now.restarts >= before.restarts + TRIES:
             break
+        check_supervisor(settings, found, UNWATCHED)
         time.sleep(0.1)
-    state = "the other parts run, and this one is started again and again"
-    raise _not_ready(
-        name,
-        now.detail or now.state,
-        Path(before.log),
-        state,
-        "fix the error above; the part is started again by itself",
-    )
+    raise failed(name, now.detail or now.state, Path(before.log), TRIED_AGAIN)
 
 
 def status(settings: Settings) -> list[PartStatus]:
@@ -220,8 +224,16 @@ def _launch_supervisor(settings: Settings, parts: Sequence[Service]) -> None:
     threading.Thread(target=process.wait, name="reap supervisor", daemon=True).start()
 
 
-def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Progress) -> None:
+def _wait_until_ready(
+    settings: Settings,
+    parts: Sequence[Service],
+    progress: Progress,
+    before: Mapping[str, Record],
+    outlook: Outlook,
+) -> None:
+    """``before``: the records at the call, whose restarts don't count as failures of this start."""
     deadline = time.monotonic() + START_SECONDS
+    enough = {part.name: (before[part.name].restarts if part.name in before else -1) + TRIES for part in parts}
     states: dict[str, str] = {}
     while time.monotonic() < deadline:
         found = process_registry.read(settings)
@@ -230,32 +242,12 @@ def _wait_until_ready(settings: Settings, parts: Sequence[Service], progress: Pr
         if all(state in ("running", "done") for state in states.values()):
             return
         for part in parts:
-            if (r := found.get(part.name)) and r.state == "waiting" and r.restarts + 1 >= TRIES:
-                raise _failed(part.name, r.detail.split("; next start")[0], Path(r.log))
-        if not found[SUPERVISOR].process():
-            raise _failed(SUPERVISOR, "it ended", settings.logs / f"{SUPERVISOR}.log")
+            if (r := found.get(part.name)) and r.state == "waiting" and r.restarts >= enough[part.name]:
+                raise failed(part.name, r.detail.split("; next start")[0], Path(r.log), outlook)
+        check_supervisor(settings, found, STOPPED if outlook is STOPPED else UNWATCHED)
         time.sleep(0.1)
     late = next(part for part in parts if states.get(part.name) not in ("running", "done"))
-    raise _failed(late.name, f"not ready after {START_SECONDS:.0f} s", late.log)
-
-
-def _failed(name: str, reason: str, log: Path) -> AnabranchError:
-    return _not_ready(name, reason, log, "everything that this start had started is stopped", "then anabranch up")
-
-
-def _not_ready(name: str, reason: str, log: Path, state: str, then: str) -> AnabranchError:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    # Stack frames would push the message itself out of sight.
-    messages = [line for line in lines if not line.lstrip().startswith(("at ", "...", "File "))][-8:]
-    last = "".join(f"\n    {line[:200]}" for line in messages)
-    return BrokenState(
-        "PART_FAILED",
-        f"{name} did not start: {reason}{last}",
-        state=state,
-        next_step=f"read {log}, {then}",
-        part=name,
-        log=str(log),
-    )
+    raise failed(late.name, f"not ready after {START_SECONDS:.0f} s", late.log, outlook)
 
 
 def _status(record: Record, watched: bool) -> PartStatus:

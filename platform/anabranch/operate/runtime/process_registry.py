@@ -24,7 +24,8 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A process that the platform started. ``pid`` 0: none is running at the moment.
+    """A process that the platform started. ``pid`` 0: none is running at the moment; in the state ``starting`` one is
+    about to be started.
 
     Times are Unix seconds. ``created`` is the start time by the wall clock, which may be set; for display. ``birth``
     identifies the process together with its pid: a pid may be reused after a crash, the pair can't. ``restarts`` counts
@@ -89,17 +90,41 @@ def family(record: Record) -> list[psutil.Process]:
     itself has ended.
 
     Each service leads its own session. While a process of a session lives, the kernel doesn't reuse the session's
-    number as a pid; so if another process has this pid, nothing of the session is left.
+    number as a pid; so if another process has this pid, nothing of the session is left. Nothing is left either of what
+    ran before the machine or this container was started again: a session with this number is another one.
     """
+    if record.pid <= 0:
+        return _unrecorded(record) if record.state == "starting" else []
     leader = record.process()
-    if record.pid <= 0 or (leader is None and _in_use_by_another(record)):
+    if _is_of_an_earlier_boot(record) or (leader is None and _in_use_by_another(record)):
         return []
     found = {p.pid: p for p in ([leader, *_descendants(leader)] if leader else [])}
-    for process in psutil.process_iter():
+    for pid in psutil.pids():  # process_iter would give the process that had a reused pid at its last call
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if os.getsid(process.pid) == record.pid and process.status() != psutil.STATUS_ZOMBIE:
-                found.setdefault(process.pid, process)
+            if os.getsid(pid) == record.pid and (process := psutil.Process(pid)).status() != psutil.STATUS_ZOMBIE:
+                found.setdefault(pid, process)
     return list(found.values())
+
+
+def _unrecorded(record: Record) -> list[psutil.Process]:
+    """Returns what was started when the supervisor was killed before it could record more: a service leads a session,
+    and writes to its log."""
+    found, log = dict[int, psutil.Process](), Path(record.log).resolve()
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.Error):
+            if os.getsid(pid) == pid and Path(f"/proc/{pid}/fd/1").readlink() == log:
+                leader = record.became("running", pid=pid, birth=birth(pid), created=psutil.Process(pid).create_time())
+                found |= {each.pid: each for each in family(leader)}
+    return list(found.values())
+
+
+def _is_of_an_earlier_boot(record: Record) -> bool:
+    """Whether the process ran before the boot, or before the first process of this container. False if the kernel
+    doesn't say."""
+    (then, _, began), (now, _, first) = record.birth.partition(":"), birth(1).partition(":")
+    if not (began.isdecimal() and first.isdecimal()):
+        return False
+    return then != now or int(began) < int(first)
 
 
 def _in_use_by_another(record: Record) -> bool:

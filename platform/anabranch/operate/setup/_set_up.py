@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def set_up(settings: Settings, tell: Tell = lambda _: None) -> None:
         _resolve(settings, unresolved, tell)
     for former in set(settings.jars.glob("*.jsa")) - set(archives.values()):
         former.unlink()
-    missing = {name: at for name, at in archives.items() if not at.exists()}
+    used = ["spark"] if settings.bootstrap_servers else [*archives]  # with another cluster no broker is started here
+    missing = {name: archives[name] for name in used if not archives[name].exists()}
     if missing:
         tell("archiving the classes of engine and broker (a minute, 250 MB; without it both start more slowly)")
         began, given = time.monotonic(), {**os.environ, "ANABRANCH_JARS": str(settings.jars)}
@@ -59,7 +61,7 @@ def set_up(settings: Settings, tell: Tell = lambda _: None) -> None:
         for name in filter(ended.get, programs):
             tell(f"a class archive is missing: see {programs[name].log}")
         if not any(ended.values()):
-            tell(f"  {' and '.join(map(_megabytes, archives.values()))} in {time.monotonic() - began:.0f} s")
+            tell(f"  {' and '.join(map(_megabytes, missing.values()))} in {time.monotonic() - began:.0f} s")
 
 
 def _resolve(settings: Settings, names: Sequence[str], tell: Tell) -> None:
@@ -102,7 +104,9 @@ def _run(programs: Mapping[str, Program], tell: Tell) -> dict[str, int]:
         try:
             for name, program in programs.items():
                 log = stack.enter_context(program.log.open("w"))
-                process = subprocess.Popen(program.command, env=program.env, stdout=log, stderr=log)
+                process = subprocess.Popen(
+                    program.command, env=program.env, stdout=log, stderr=log, start_new_session=True
+                )
                 running[name] = stack.enter_context(process)
             told = time.monotonic()
             while running:
@@ -112,9 +116,10 @@ def _run(programs: Mapping[str, Program], tell: Tell) -> dict[str, int]:
                     told = time.monotonic()
                     tell(f"  {told - began:.0f} s{''.join(programs[name].measured() for name in running)}")
                 time.sleep(_POLL_SECONDS)
-        except BaseException:  # Ctrl-C, too: they must not go on alone
+        except BaseException:  # Ctrl-C, too: they must not go on alone, nor the engine or broker that they started
             for process in running.values():
-                process.kill()
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             raise
     return ended
 
