@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.apps.airflow.static_views import declared_views
+from anabranch.apps.airflow.static_views import declared_views, newest_first, reprocess_dag
 from anabranch.contracts import load_declarations
 from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
@@ -93,3 +93,28 @@ def test_no_code_of_an_author_runs(tmp_path: Path) -> None:
     write(tmp_path, "hostile.py", f"open({str(trace)!r}, 'w')\n{good}")
     assert list(declared_views(tmp_path)) == ["good"]
     assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "retired", "dags"),
+    [
+        ("dd", (), {1: "reprocess_a", 2: "reprocess_a"}),
+        ("dk", (), {1: "reprocess_a.v1", 2: "reprocess_a"}),
+        ("ddkk", (), {1: "reprocess_a.v2", 2: "reprocess_a.v2", 3: "reprocess_a", 4: "reprocess_a"}),
+        ("kdk", (), {1: "reprocess_a", 2: "reprocess_a.v2", 3: "reprocess_a"}),
+        ("dk", (2,), {1: "reprocess_a"}),
+        ("d", (), {9: "reprocess_a"}),
+    ],
+    ids=["one kind", "its days were left", "two of each", "by turns", "the newest is retired", "not declared"],
+)
+def test_a_version_is_done_again_by_the_dag_whose_form_offers_it(
+    tmp_path: Path, kinds: str, retired: tuple[int, ...], dags: dict[int, str]
+) -> None:
+    """Days (d) and kappa (k) have DAGs of their own: a form offers the versions of one kind."""
+    partition = {"d": ", partition_by='t'", "k": ""}
+    declared = "@view(name='a', version={0}, events=['e'], key=['k']{1})\ndef f{0}(e): ...\n"
+    write(tmp_path, "a.py", "".join(declared.format(n, partition[kind]) for n, kind in enumerate(kinds, 1)))
+    left = [each for each in declared_views(tmp_path)["a"] if each.version not in retired]
+    assert {version: reprocess_dag("a", left, version) for version in dags} == dags
+    offered = {f"reprocess_{each.title}": each.kappa for each in newest_first(left)}
+    assert all(offered[dag] == each.kappa for each in left for dag in [reprocess_dag("a", left, each.version)])

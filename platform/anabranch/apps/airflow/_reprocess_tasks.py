@@ -13,7 +13,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.core.errors import AnabranchError, may_be_repeated
+from anabranch.core.errors import AnabranchError, BrokenState, may_be_repeated
 from anabranch.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -174,13 +174,19 @@ def _began(run: Any) -> datetime:
     return moment
 
 
-def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-    """Returns the question and the answer of a task that waits for a person. Raises what the client raises."""
+def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any] | None:
+    """Returns the question and the answer of a task that waits for a person; None if it has never asked, as Airflow
+    says with 404. Raises what the client raises otherwise."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 
     with Client(api_address(settings), airflow_login(settings)) as client:
-        return client.hitl_detail(dag_id, run_id, task_id)
+        try:
+            return client.hitl_detail(dag_id, run_id, task_id)
+        except BrokenState as refused:
+            if refused.fields.get("status") != 404:
+                raise
+            return None
 
 
 def own_day(run: Any) -> date:

@@ -76,6 +76,15 @@ def newest_first(views: Iterable[Declared]) -> list[Declared]:
     return [replace(view, newest=n == 0) for n, view in enumerate(ordered)]
 
 
+def reprocess_dag(view: str, versions: Iterable[Declared], version: int) -> str:
+    """Returns the DAG that people start for a version of a view: the one of the newest version of its kind, whose form
+    offers the older ones. ``versions``: those that have DAGs, without the retired ones. (Each has a DAG of its own for
+    its schedule.)"""
+    left = newest_first(versions)
+    kappa = next((each.kappa for each in left if each.version == version), None)
+    return f"reprocess_{next((each.title for each in left if each.kappa == kappa), view)}"
+
+
 def _in_module(path: Path) -> Iterator[Declared]:
     tree = ast.parse(path.read_text(), str(path))
     constants = dict(_constants(tree))

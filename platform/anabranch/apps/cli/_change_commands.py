@@ -68,7 +68,7 @@ def reprocess_command(
         return
     days = {"missing": True} if all_missing else {"from": first, "to": last or None}
     params = {**days, "cut": cut or None, "version": plan.version}
-    carried_out(settings, f"reprocess_{plan.view}", params, wait=wait, approve=approve)
+    carried_out(settings, _dag_of(settings, plan), params, wait=wait, approve=approve)
 
 
 def compare_command(
@@ -101,6 +101,15 @@ def compare_command(
             typer.echo(line)
     if not found.as_declared:
         raise typer.Exit(1)
+
+
+def _dag_of(settings: Settings, plan: Plan) -> str:
+    from anabranch.apps.airflow.static_views import declared_views, reprocess_dag
+    from anabranch.views.retired_versions import retired_versions
+
+    retired = retired_versions(settings, plan.view)
+    declared = declared_views(settings.views_folder).get(plan.view, ())
+    return reprocess_dag(plan.view, [each for each in declared if each.version not in retired], plan.version)
 
 
 def _planned(
