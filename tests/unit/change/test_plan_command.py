@@ -58,6 +58,8 @@ def test_a_reprocess_of_what_is_missing_starts_nothing_where_nothing_is(run: Cli
     ("arguments", "code"),
     [
         (["departure_delays", "--from", ""], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "2013-01-02", "--to", ""], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "2013-01-02", "--cut", ""], "CUT_UNREADABLE"),
         (["departure_delays"], "RANGE_OPEN"),
         (["departure_delays", "--from", "2013-01-02", "--missing"], "RANGE_TWICE"),
         (["aircraft_now", "--missing"], "VIEW_KAPPA"),
