@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
+from anabranch.apps.airflow._load_tasks import LoadJob
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.apps.airflow._spark_job import SparkJob
+from anabranch.apps.airflow._spark_job import SparkJob, rebuilt
 from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
 from anabranch.core.errors import BadInput, Conflict, TryAgain, exit_code
 
@@ -124,3 +127,10 @@ def test_a_job_records_its_error_and_ends_with_its_code(tmp_path: Path, monkeypa
     with pytest.raises(ValueError, match="unforeseen"):
         carried_out(lambda: fails(ValueError("unforeseen")))
     assert file.read_text() == "ValueError: unforeseen"
+
+
+def test_no_job_whose_work_is_kept_at_its_end_only_is_ended_within_a_night() -> None:
+    """Every try of a rebuild that takes longer begins anew, and none ever ends."""
+    with DAG("reprocess", schedule=None):
+        steps = [rebuilt({}), LoadJob(task_id="load", planned={})]
+    assert [step.execution_timeout for step in steps] == [timedelta(hours=12)] * 2

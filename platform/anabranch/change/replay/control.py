@@ -57,7 +57,7 @@ def active_replay(ref: VersionRef) -> ReplayState:
             "NO_REPLAY",
             f"no replay of {ref} is active",
             state="nothing was changed",
-            next_step=f"anabranch replay status {ref.name}",
+            next_step=f"anabranch replay status {ref.name} --version {ref.version}",
         )
     return active[-1]
 
