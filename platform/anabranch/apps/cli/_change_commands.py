@@ -22,7 +22,9 @@ AllMissing = Annotated[
         "--missing", help="Instead of days: all days that were never published or lack late or loaded events."
     ),
 ]
-At = Annotated[str | None, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
+At = Annotated[
+    str | None, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")
+]
 Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
 
 

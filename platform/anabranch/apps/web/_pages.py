@@ -111,9 +111,7 @@ def reprocess_dag_of(known: View, version: int, settings: Platform) -> str:
 ReprocessDag = Annotated[str, Depends(reprocess_dag_of)]
 
 
-async def runs_of_day(
-    known: View, version: int, partition: str, airflow: Airflow, dag: ReprocessDag
-) -> Runs | None:
+async def runs_of_day(known: View, version: int, partition: str, airflow: Airflow, dag: ReprocessDag) -> Runs | None:
     """Returns the runs that rebuild, or have just rebuilt, this day; None if no DAG does."""
     day = _day(partition)
     if version not in known.declared or day is None:
