@@ -10,8 +10,8 @@ import pytest
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.apps.cli._run_progress import carried_out
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
-from anabranch.operate.runtime import secret_files
 from anabranch.core.settings import Settings
+from anabranch.operate.runtime import secret_files
 
 pytestmark = pytest.mark.unit
 
