@@ -22,9 +22,9 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     """Retire a version: it can't be read from now on, its stream ends and no DAG repairs it. Its tables stay until
     ``drop``.
 
-    Raises BadInput VERSION_UNKNOWN, or DURATION_WRONG for a ``grace`` that leaves the calendar. Conflict MIGRATION_ACTIVE, READERS_LEFT (the route gives it a share), GRACE (it had
-    readers, or was created, less than ``grace`` ago) or READERS_PINNED (somebody read it by its number within
-    ``grace``): nothing was changed.
+    Raises BadInput VERSION_UNKNOWN, or DURATION_WRONG for a ``grace`` that leaves the calendar. Conflict
+    MIGRATION_ACTIVE, READERS_LEFT (the route gives it a share), GRACE (it had readers, or was created, less than
+    ``grace`` ago) or READERS_PINNED (somebody read it by its number within ``grace``): nothing was changed.
     """
     _check_known(ref)
     _check_grace(grace)

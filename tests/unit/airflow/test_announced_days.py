@@ -37,10 +37,10 @@ class Airflow:
             uri = query["uri_pattern"]
             return {"assets": [{"id": 2 if uri.endswith("by-day") else 1, "uri": uri}]}
         self.looks += 1
-        since = datetime.fromisoformat(query["timestamp_gte"]) if "timestamp_gte" in query else datetime.min
+        since = datetime.fromisoformat(query["timestamp_gte"]) if "timestamp_gte" in query else BEGAN
         found = [
             each for each in reversed(self.events)
-            if each["asset_id"] == int(query["asset_id"]) and each["at"].replace(tzinfo=since.tzinfo) >= since
+            if each["asset_id"] == int(query["asset_id"]) and each["at"] >= since
         ]  # fmt: skip
         begin, limit = int(query.get("offset", 0)), min(int(query["limit"]), self.page)
         return {"asset_events": found[begin : begin + limit], "total_entries": len(found)}

@@ -1,5 +1,5 @@
-"""The client asks for another token when Airflow refuses the one that it has, and only then; a wait and a trigger outlive
-answers that get lost."""
+"""The client asks for another token when Airflow refuses the one that it has, and only then; a wait and a trigger
+outlive answers that get lost."""
 
 from __future__ import annotations
 

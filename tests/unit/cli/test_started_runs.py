@@ -23,7 +23,7 @@ def test_an_approval_that_nobody_would_give_starts_nothing(tmp_path: Path) -> No
 
 
 class Watched:
-    """A run whose task asks for an approval; each state that is seen is one look. ``replies``: what comes of answers."""
+    """A run that is looked at, state by state. ``replies``: what comes of each approval that is given."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *replies: Exception | None) -> None:
         self.ids, self.replies, self.answered = list[str](), list(replies), 0

@@ -49,8 +49,8 @@ def announce(
     """Posts the events of a publication to both assets. ``facts`` go into their ``extra``; they name the run.
 
     A day of None stands for the whole view, which has no key. A repeat posts what is missing: it looks at the assets'
-    events back to ``since``, a time before the run's first one that clearing doesn't change (its ``run_after``). Nothing that the platform
-    promises depends on it, so a failure is only logged.
+    events back to ``since``, a time before the run's first one that clearing doesn't change (its ``run_after``).
+    Nothing that the platform promises depends on it, so a failure is only logged.
     """
     for left in reversed(range(TRIES)):
         try:

@@ -58,7 +58,8 @@ def change(
 
 
 def _check_route_unchanged(settings: Settings, view: str, after: int) -> None:
-    """Rejects an action that was decided on an outdated route, and says what has changed. Not called for a rollback, which is always allowed."""
+    """Rejects an action that was decided on an outdated route, and says what has changed. Not called for a rollback,
+    which is always allowed."""
     now = route_of(settings, view)
     if (now.number if now else 0) == after:
         return

@@ -22,8 +22,8 @@ router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(REP
 
 @dataclass(frozen=True, slots=True)
 class ReplayForm:
-    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged. ``run``: the replay
-    that the person saw; "" if not given."""
+    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged. ``run``: the
+    replay that the person saw; "" if not given."""
 
     action: str
     share: float | None
