@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anabranch.apps.airflow.static_views import declared_views, newest_first, reprocess_dag
+from anabranch.apps.airflow.static_views import declared_views, newest_first, read_views, reprocess_dag
 from anabranch.contracts import load_declarations
 from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
@@ -85,6 +85,44 @@ def test_what_can_not_be_read_is_left_out_with_an_error(
     write(tmp_path, "good.py", "@view(name='good', version=1, events=['e'], key=['k'])\ndef f(e): ...")
     assert list(declared_views(tmp_path)) == ["good"]
     assert "bad.py" in caplog.text
+
+
+def test_constants_with_a_type_and_names_from_elsewhere_take_no_dag_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A DAG needs name, version, and whether there are days; the rest is shown as it is written."""
+    write(
+        tmp_path,
+        "typed.py",
+        """
+from typing import Final
+from names import ARRIVED, DAY, REFRESH
+import names
+NAME: Final = "delays"
+FIRST = VERSION = 3
+DEPARTED: str
+DEPARTED: Final[str] = "flight.departed"
+
+@view(name=NAME, version=VERSION, events=[DEPARTED, ARRIVED, names.LEFT], key=["origin"], partition_by=DAY,
+      refresh=REFRESH)
+def typed(departed, arrived, left): ...
+""",
+    )
+    (view,) = declared_views(tmp_path)["delays"]
+    assert (view.version, view.events) == (3, ("flight.departed", "ARRIVED", "names.LEFT"))
+    assert (view.kappa, caplog.text) == (False, "")
+
+
+def test_a_view_that_can_not_be_read_costs_no_other_of_its_file_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = "@view(name='a', version=V, events=['e'], key=['k'])\ndef f(e): ...\n"
+    write(tmp_path, "a.py", f"from names import V\n{one}{one.replace('V', '2').replace('(e)', '(e, x)')}")
+    found, unread = read_views(tmp_path)
+    assert [view.version for view in found["a"]] == [2]
+    assert unread == {f"{tmp_path / 'a.py'}:2": "version (V) is no literal, and no constant of this file"}
+    assert declared_views(tmp_path).keys() == {"a"}
+    assert "a.py:2: no DAG for what is declared there: version (V)" in caplog.text
 
 
 def test_no_code_of_an_author_runs(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ class Client:
                 raise BrokenState(
                     "DAG_UNKNOWN",
                     f"Airflow has no DAG {dag_id!r} after {patience:.0f} s{': ' + why if why else ''}",
-                    next_step="check anabranch status, and that the view's file is below spark_jobs/views",
+                    next_step="check anabranch status; anabranch views list says which views have no DAG, and why",
                 )
             time.sleep(0.5)
         found: dict[str, Any] = self._json(answer)
