@@ -11,7 +11,6 @@ from itertools import count
 
 import httpx
 import pytest
-from anabranch.apps.airflow import client as client_module
 from anabranch.apps.airflow.client import Client, Run
 from anabranch.core.errors import BrokenState, Conflict, TryAgain
 
@@ -87,7 +86,7 @@ class Api:
         self.client = Client("http://airflow.test", ("anna", "x"))
         http = httpx.Client(base_url=self.client.address, transport=httpx.MockTransport(self._answer))
         monkeypatch.setattr(self.client, "_http", http)
-        monkeypatch.setattr(client_module.time, "sleep", lambda _: None)
+        monkeypatch.setattr("time.sleep", lambda _: None)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -120,7 +119,7 @@ def test_a_wait_outlives_answers_that_fail(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_wait_for_nothing_says_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     api, now = Api(monkeypatch), count()
     api.turns += [503] * 99
-    monkeypatch.setattr(client_module.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
     with pytest.raises(TryAgain, match="503") as unfinished:
         api.client.wait(RUN, timeout=10)
     assert (unfinished.value.code, unfinished.value.state) == ("RUN_UNFINISHED", "the run continues")

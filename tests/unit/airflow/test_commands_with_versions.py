@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +43,7 @@ def test_days_that_were_not_published(settings: Settings, monkeypatch: pytest.Mo
     monkeypatch.setattr(publish_run, "save_outcome", lambda *_: None)
     monkeypatch.setattr("anabranch.apps.airflow._run_notes.outcome_note", lambda *_: "")
     run: Any = SimpleNamespace(run_id="r", start_date=None, run_after=None)
-    monkeypatch.setattr(_reprocess_tasks, "_began", lambda _: _reprocess_tasks.datetime.now(_reprocess_tasks.UTC))
+    monkeypatch.setattr(_reprocess_tasks, "_began", lambda _: datetime.now(UTC))
     command = "anabranch differences delays --version 1 --partition DAY"
     with pytest.raises(NeedsFix, match=command):
         _reprocess_tasks._publish(settings, run, PLAN)

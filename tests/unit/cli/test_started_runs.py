@@ -70,6 +70,6 @@ def test_a_command_that_waits_outlives_a_restart_of_airflow_and_names_its_run(
 
 def test_an_approval_whose_reply_is_lost_is_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Watched(monkeypatch, AWAY, BrokenState("AIRFLOW_REFUSED", "answered before", status=409))
-    run.looks = [look("running", "awaiting_input")] * 3 + [look("success", "success")]
+    run.looks = [*[look("running", "awaiting_input")] * 3, look("success", "success")]
     carried_out(Settings(home=tmp_path), "reprocess_delays", {}, wait=True, approve=True)
     assert run.answered == 2
