@@ -119,7 +119,7 @@ def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("press", "ends", "code"), [("halt", "halted, 5 %", 1), ("rollback", "rolled back, 0 %", 1), ("hasten", "done", 0)]
+    ("press", "ends", "code"), [("halt", "halted, 1 % have v2", 1), ("rollback", "rolled back, 0 %", 1), ("hasten", "done", 0)]
 )
 def test_a_button_that_is_pressed_during_a_step_ends_no_watch(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, press: str, ends: str, code: int
@@ -150,7 +150,7 @@ def test_a_button_that_is_pressed_during_a_step_ends_no_watch(
     assert "ROUTE_MOVED" not in ended.output
     if press == "halt":
         assert (len(looks), ended.stderr.count("[HALTED]")) == (2, 1), "its checks go on"
-        assert "halted, 1 % have v2" in run("migrate", "status", VIEW).stdout
+        assert ends in run("migrate", "status", VIEW).stdout
     else:
         assert (ended.exit_code, ends in ended.stdout) == (code, True), ended.output
 
