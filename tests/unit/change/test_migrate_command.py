@@ -119,7 +119,8 @@ def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("press", "ends", "code"), [("halt", "halted, 1 % have v2", 1), ("rollback", "rolled back, 0 %", 1), ("hasten", "done", 0)]
+    ("press", "ends", "code"),
+    [("halt", "halted, 1 % have v2", 1), ("rollback", "rolled back, 0 %", 1), ("hasten", "done", 0)],
 )
 def test_a_button_that_is_pressed_during_a_step_ends_no_watch(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, press: str, ends: str, code: int
