@@ -15,16 +15,18 @@ import httpx
 import pyarrow as pa
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.apps.cli import _events_commands, _replay_commands
 from anabranch.apps.cli._census_commands import census_table
 from anabranch.apps.cli.main import app
 from anabranch.certify.differences import Cell, Difference
 from anabranch.certify.rendering import render_differences, shown_value
-from anabranch.change.replay.state import read_state
+from anabranch.change.replay.state import ReplayState, read_state, write_state
 from anabranch.change.run_names import run_key
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.text.terminal_text import cell, printable
+from anabranch.ingest.kafka import look
 from anabranch.ingest.landing.audit.quarantine import Quarantined
 from anabranch.ingest.landing.audit.report import kinds_table, quarantine_table
 from anabranch.ingest.landing.table.contract_usage import Producer, VersionUsage
@@ -86,6 +88,26 @@ def test_a_terminal_shows_what_it_would_obey_else(name: str) -> None:
     assert [sign for sign in OBEYED if sign in text] == []
     assert "\\x1b]0;owned" in text.replace("\n", "")
     assert "[bold]x[/bold]" in text.replace("\n", "")
+
+
+def test_a_landed_record_in_a_terminal(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its id, type and subject are whatever a producer wrote; brackets would be taken for markup."""
+    landed = {"epoch": 1, "event_id": ESCAPES, "type": "[/owned]", "reason": None}
+    monkeypatch.setattr(_events_commands, "_landed", lambda *_: landed)
+    monkeypatch.setattr(look, "at", lambda *_: None)
+    told = CliRunner().invoke(app, ["events", "show", "flights", "0:1"], env={"COLUMNS": "400"})
+    assert told.exit_code == 0, told.output
+    assert ("[/owned]" in told.stdout, "[bold]x[/bold]" in told.stdout) == (True, True)
+    assert [sign for sign in OBEYED if sign in told.output] == []
+
+
+def test_a_replay_s_last_words_in_a_terminal(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ReplayState(small_halves.VIEW, 1, "run", said=ESCAPES)
+    monkeypatch.setattr(_replay_commands, "_version", lambda *_: VersionRef(settings, small_halves.VIEW, 1))
+    write_state(settings, state)
+    told = CliRunner().invoke(app, ["replay", "status", small_halves.VIEW])
+    assert (told.exit_code, "owned" in told.stdout) == (0, True), told.output
+    assert [sign for sign in OBEYED if sign in told.output] == []
 
 
 def test_plain_text_stays_as_it_is() -> None:

@@ -135,7 +135,8 @@ def _report(
             continue
         texts.append(render_differences(comparison.view.definition, day, differing))
     if len(unequal) > _EXPLAINED:
-        texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: anabranch differences {comparison.view.name}")
+        command = f"anabranch differences {comparison.view.name} --version {comparison.view.version} --partition DAY"
+        texts.append(f"and {len(unequal) - _EXPLAINED} more partitions: {command}")
     return "\n".join(texts)
 
 

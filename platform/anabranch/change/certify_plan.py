@@ -86,7 +86,8 @@ class CertifyPlan:
         ]
         if self.unread:
             loaded = counted(self.unread, "loaded event")
-            lines.append(f"{loaded} not compared: in no row before anabranch replay start {self.view}")
+            replay = f"anabranch replay start {self.view} --version {self.version}"
+            lines.append(f"{loaded} not compared: in no row before {replay}")
         return "\n".join(lines)
 
 

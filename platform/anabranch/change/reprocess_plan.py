@@ -133,7 +133,8 @@ def make_plan(view: ViewHandle, request: ReprocessRequest) -> Plan:
         raise BadDefinition(
             "VIEW_KAPPA",
             f"{view.definition.origin}: {view} has no time partition, so it has no batch half",
-            next_step=f"anabranch certify {view.name} compares its rows, anabranch replay start repairs them",
+            next_step=f"anabranch certify {view.name} --version {view.version} compares its rows, "
+            "anabranch replay start repairs them",
         )
     check_not_retired(view.name, [view.version], retired_versions(view.settings, view.name))
     cut = cut_at(view.settings, view.topics, request.epochs)

@@ -23,11 +23,12 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     """Retire a version: it can't be read from now on, its stream ends and no DAG repairs it. Its tables stay until
     ``drop``.
 
-    Raises BadInput VERSION_UNKNOWN. Conflict MIGRATION_ACTIVE, READERS_LEFT (the route gives it a share), GRACE (it had
-    readers, or was created, less than ``grace`` ago) or READERS_PINNED (somebody read it by its number within
-    ``grace``): nothing was changed.
+    Raises BadInput VERSION_UNKNOWN, or DURATION_WRONG for a ``grace`` that leaves the calendar. Conflict
+    MIGRATION_ACTIVE, READERS_LEFT (the route gives it a share), GRACE (it had readers, or was created, less than
+    ``grace`` ago) or READERS_PINNED (somebody read it by its number within ``grace``): nothing was changed.
     """
     _check_known(ref)
+    _check_grace(grace)
     route = route_of(ref.settings, ref.name)
     if share := share_of(ref):
         raise _conflict("READERS_LEFT", ref, f"{share} % of the view's readers have it", "move them first")
@@ -143,6 +144,21 @@ def _check_known(ref: VersionRef) -> None:
             next_step=f"its versions with a table: {', '.join(f'v{each}' for each in versions) or 'none'}",
             field="version",
         )
+
+
+def _check_grace(grace: timedelta) -> None:
+    """Both ends are needed: the moment since when nobody may have read it, and the one from which it may be retired."""
+    now = datetime.now(UTC)
+    try:
+        _ = now - grace, now + grace
+    except OverflowError:
+        raise BadInput(
+            "DURATION_WRONG",
+            f"a grace of {grace.days:,} days leaves the calendar",
+            state="nothing was changed",
+            next_step="write '7 days'",
+            field="grace",
+        ) from None
 
 
 def _readers_left_at(ref: VersionRef) -> datetime:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from anabranch.apps.airflow import _approval
 from anabranch.apps.airflow._approval import NO_BREAK, PlanApproval
 from anabranch.apps.airflow._retry_policy import NeedsFix
+from anabranch.apps.airflow.client import Client
+from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.operate.runtime import secret_files
 
 pytestmark = pytest.mark.unit
 PLAN = {
@@ -48,7 +52,7 @@ def context(tries: int, most: int = 1) -> Any:
     return {"ti": SimpleNamespace(try_number=tries, max_tries=most), "dag_run": run}
 
 
-def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> PlanApproval:
+def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None) -> PlanApproval:
     monkeypatch.setattr(_approval, "hitl_detail", lambda *_: answer)
     return PlanApproval(task_id="approve", planned=PLAN, retries=1)
 
@@ -56,7 +60,7 @@ def task(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> PlanApprova
 def test_it_asks_line_by_line_and_nothing_of_the_plan_ends_a_line(
     said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asks = task(monkeypatch, {})
+    asks = task(monkeypatch, None)
     with pytest.raises(Asked):
         asks.execute(context(1))
     assert asks.subject == "delays v1: 2013-01-01, 20 events to read"
@@ -82,13 +86,27 @@ def test_a_refusal_is_not_asked_for_again(said: list[str], monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("answer", "tries", "most"),
-    [(ANSWER, 1, 1), ({**ANSWER, "response_received": False}, 2, 1), ({}, 2, 1), (ANSWER, 3, 3)],
+    [(ANSWER, 1, 1), ({**ANSWER, "response_received": False}, 2, 1), (None, 2, 1), (ANSWER, 3, 3)],
     ids=["first try", "no answer yet", "never asked", "cleared"],
 )
 @pytest.mark.usefixtures("said")
-def test_else_it_asks(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], tries: int, most: int) -> None:
+def test_else_it_asks(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None, tries: int, most: int) -> None:
     with pytest.raises(Asked):
         task(monkeypatch, answer).execute(context(tries, most))
+
+
+@pytest.mark.parametrize(("status", "asks"), [(404, True), (403, False)], ids=["never asked", "not allowed"])
+@pytest.mark.usefixtures("said")
+def test_a_first_try_that_ended_before_it_asked_is_followed_by_one_that_asks(
+    monkeypatch: pytest.MonkeyPatch, status: int, asks: bool
+) -> None:
+    """Airflow answers 404 for a question that there isn't; any other refusal hides whether there is an answer."""
+    request = httpx.Request("GET", "http://airflow.test/api/v2/dags")
+    answer = httpx.Response(status, json={"detail": "as it is"}, request=request)
+    monkeypatch.setattr(Client, "_send", lambda *_: answer)
+    monkeypatch.setattr(secret_files, "airflow_login", lambda _: ("anna", "x"))
+    with pytest.raises(Asked if asks else BrokenState):
+        PlanApproval(task_id="approve", planned=PLAN, retries=1).execute(context(2))
 
 
 def test_a_small_plan_needs_nobody(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

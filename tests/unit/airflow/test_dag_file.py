@@ -104,6 +104,16 @@ def test_an_older_version_keeps_its_own_dag(tmp_path: Path, parse: Parse, file: 
             "reprocess_departure_delays": 1,
             "reprocess_departure_delays.v1": 1,
         }, "what readers have comes first: without a route the oldest version"
+        return
+    newest, older = (dags[f"repair_departure_delays{which}"]["doc"] for which in ("", ".v1"))
+    assert ("views dirty departure_delays`" in newest, "views dirty departure_delays --version 1`" in older) == (
+        True,
+        True,
+    ), "the command takes the newest one"
+    assert ("reprocess departure_delays --version 2 --missing" in newest, "delays --missing" in older) == (
+        True,
+        True,
+    ), "the command takes what readers have"
 
 
 @pytest.mark.parametrize("name", [*PLANS, "migrate", "replay", "retire"])

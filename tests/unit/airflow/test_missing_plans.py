@@ -14,6 +14,7 @@ from airflow.sdk.execution_time.context import set_current_context
 from anabranch.apps.airflow import _reprocess_tasks
 from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._run_notes import planned_note
+from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.views.project import Project
 from support.small_platform import DAYS, NAME, Clinic, departed
@@ -94,3 +95,20 @@ def test_a_schedule_builds_the_version_of_its_dag_and_a_form_the_one_that_it_nam
     for run_type in ("scheduled", "manual", "backfill"):
         planned(_reprocess_tasks.plan, NAME, 2, run_type=run_type, missing=True, version=1)
     assert asked == [2, 1, 1]
+
+
+@pytest.fixture
+def nothing_landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(_reprocess_tasks, "api_address", lambda _: "http://127.0.0.1:9")
+
+
+@pytest.mark.usefixtures("nothing_landed")
+def test_a_scheduled_run_is_skipped_before_anything_has_landed_and_a_requested_one_waits() -> None:
+    """Red nights, retries and notifiers of a topic that nobody has sent anything to yet."""
+    with pytest.raises(AirflowSkipException, match="nothing of topic flights has landed yet"):
+        planned(_reprocess_tasks.plan, NAME, 1, run_type="scheduled")
+    with pytest.raises(TryAgain, match="LANDING_EMPTY"):
+        planned(_reprocess_tasks.plan, NAME, run_type="manual", **{"from": "2013-01-01"})
+    with pytest.raises(AirflowSkipException):
+        planned(_reprocess_tasks.plan_repair, NAME, 1, run_type="scheduled")

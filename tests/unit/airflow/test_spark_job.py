@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 from anabranch.apps.airflow._certify_tasks import CertifyJob, ReplayIfAsked
+from anabranch.apps.airflow._load_tasks import LoadJob
 from anabranch.apps.airflow._replay_tasks import ReplayJob
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob
+from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob, rebuilt
 from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
 from anabranch.core.errors import EXIT_NEEDS_FIX, BadInput, Conflict, TryAgain, exit_code
 from anabranch.core.settings import Settings
@@ -173,3 +176,10 @@ def test_a_job_says_what_is_wrong_with_the_project_or_the_settings(
     monkeypatch.setenv("ANABRANCH_KAFKA_PORT", "a port")
     assert job.main() == EXIT_NEEDS_FIX
     assert "SETTINGS_REFUSED" in file.read_text()
+
+
+def test_no_job_whose_work_is_kept_at_its_end_only_is_ended_within_a_night() -> None:
+    """Every try of a rebuild that takes longer begins anew, and none ever ends."""
+    with DAG("reprocess", schedule=None):
+        steps = [rebuilt({}), LoadJob(task_id="load", planned={})]
+    assert [step.execution_timeout for step in steps] == [timedelta(hours=12)] * 2

@@ -7,12 +7,14 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import anabranch
 import pyarrow as pa
 import pytest
 from anabranch.apps.cli import _migrate_commands
 from anabranch.apps.cli.main import app
+from anabranch.change.migrate import migration
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
@@ -114,6 +116,44 @@ def test_a_rollback_waits_for_no_stream(settings: Settings) -> None:
     ended = run("migrate", "run", VIEW)
     assert (ended.exit_code, ended.stderr) == (1, "")
     assert "rolled back, 0 % have v2" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("press", "ends", "code"),
+    [("halt", "halted, 1 % have v2", 1), ("rollback", "rolled back, 0 %", 1), ("hasten", "done", 0)],
+)
+def test_a_button_that_is_pressed_during_a_step_ends_no_watch(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, press: str, ends: str, code: int
+) -> None:
+    """The route moves between the checks and the commit of the second step: who runs it looks again."""
+    run(*START, "--yes")
+    pressed = list[str]()
+    commit, looks = migration._commit, list[float]()
+
+    def late(settings: Settings, *arguments: Any, **named: Any) -> Any:
+        if arguments[1] == 5 and not pressed:
+            pressed.append(press)
+            change = {"halt": migration.halt, "rollback": migration.rollback, "hasten": migration.skip_soak}[press]
+            monkeypatch.setattr(migration, "_commit", commit)
+            change(settings, VIEW, by="anna", why="lunch")
+            monkeypatch.setattr(migration, "_commit", late)
+        return commit(settings, *arguments, **named)
+
+    def wait(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:  # halted: it would wait for a person
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(migration, "_commit", late)
+    monkeypatch.setattr(_migrate_commands, "time", SimpleNamespace(sleep=wait))
+    ended = run("migrate", "run", VIEW)
+    assert pressed == [press]
+    assert "ROUTE_MOVED" not in ended.output
+    if press == "halt":
+        assert (len(looks), ended.stderr.count("[HALTED]")) == (2, 1), "its checks go on"
+        assert ends in run("migrate", "status", VIEW).stdout
+    else:
+        assert (ended.exit_code, ends in ended.stdout) == (code, True), ended.output
 
 
 def test_that_readers_follow_is_not_silent(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

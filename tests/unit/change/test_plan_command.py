@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import date
 from pathlib import Path
 
 import pytest
+from anabranch.apps.cli import _run_progress
 from anabranch.apps.cli.main import app
+from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from support.landed_rows import land, landed, publish
 from support.landed_sample import sample_views
@@ -55,6 +58,8 @@ def test_a_reprocess_of_what_is_missing_starts_nothing_where_nothing_is(run: Cli
     ("arguments", "code"),
     [
         (["departure_delays", "--from", ""], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "2013-01-02", "--to", ""], "DATE_UNREADABLE"),
+        (["departure_delays", "--from", "2013-01-02", "--cut", ""], "CUT_UNREADABLE"),
         (["departure_delays"], "RANGE_OPEN"),
         (["departure_delays", "--from", "2013-01-02", "--missing"], "RANGE_TWICE"),
         (["aircraft_now", "--missing"], "VIEW_KAPPA"),
@@ -69,3 +74,32 @@ def test_a_reprocess_of_what_is_missing_starts_nothing_where_nothing_is(run: Cli
 def test_a_wrong_wish_is_refused_by_name(run: CliRunner, arguments: list[str], code: str) -> None:
     refused = run.invoke(app, ["plan", *arguments])
     assert (refused.exit_code, code in refused.stderr) == (1, True), refused.output
+
+
+DAYS_THEN_KAPPA = """
+from anabranch.views import view
+from pyspark.sql import functions as F
+
+@view(name="delays", version=1, events=["flight.departed"], key=["t"], partition_by="t")
+def with_days(departed):
+    return departed.select(F.col("event_time").alias("t"))
+
+@view(name="delays", version=2, events=["flight.departed"], key=["origin"])
+def whole(departed):
+    return departed.groupBy("origin").agg(F.count("*").alias("n"))
+"""
+
+
+def test_a_version_of_another_kind_is_done_again_by_its_own_dag(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The form of the newest version, which has no days any more, doesn't offer it."""
+    jobs = tmp_path / "project" / "spark_jobs"
+    shutil.copytree(project_root() / "spark_jobs" / "contracts", jobs / "contracts")
+    (jobs / "views").mkdir()
+    (jobs / "views" / "delays.py").write_text(DAYS_THEN_KAPPA)
+    monkeypatch.setenv("ANABRANCH_PROJECT", str(tmp_path / "project"))
+    started = list[str]()
+    monkeypatch.setattr(_run_progress, "carried_out", lambda _, dag, *__, **___: started.append(dag))
+    done = run.invoke(app, ["reprocess", "delays", "--version", "1", "--from", "2013-01-02"])
+    assert (done.exit_code, started) == (0, ["reprocess_delays.v1"]), done.output

@@ -160,6 +160,17 @@ def test_a_plan_from_the_shell(settings: Settings, monkeypatch: pytest.MonkeyPat
         assert "NO_REPLAY" in run.invoke(app, ["replay", command, "departure_delays"]).stderr
 
 
+@pytest.mark.parametrize("option", ["from", "to", "since", "until"])
+@pytest.mark.parametrize("command", ["plan", "start"])
+def test_an_empty_variable_of_a_script_replays_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, command: str, option: str
+) -> None:
+    """Left out, it would be the whole view."""
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+    refused = CliRunner().invoke(app, ["replay", command, "departure_delays", f"--{option}", ""])
+    assert (refused.exit_code, f"parameter {option}: is empty" in refused.stderr) == (1, True), refused.output
+
+
 @pytest.mark.parametrize("share", [0, 0.5, 101, 500])
 def test_a_share_that_is_no_percentage_is_refused_by_name_and_in_percent(share: float) -> None:
     with pytest.raises(BadInput) as refused:

@@ -59,6 +59,36 @@ def test_answers_are_taken_and_asked_for_again_if_they_are_none(project: Path) -
     assert (project / "spark_jobs" / "contracts" / "order.placed.avsc").exists()
 
 
+def test_no_answer_writes_a_declaration_that_can_not_be_loaded(project: Path) -> None:
+    """One that can't stops landing, the streams and every command from their next start on."""
+    sample = project / "sample.jsonl"
+    sample.write_text(SAMPLE)
+    code, told = add(sample, "\n\n\n-5\nsoon\n99999999999999\n0\n\n")
+    assert (code, told.count("write a number from 0 to")) == (0, 3), told
+    assert load_declarations(project / "spark_jobs" / "contracts").topic("orders").allowed_lateness == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind", "code"),
+    [("orders", "order.returned", "TOPIC_DECLARED"), ("returns", "order.placed", "EVENT_TYPE_TWICE")],
+)
+def test_a_declaration_that_clashes_with_another_file_is_not_written(
+    project: Path, topic: str, kind: str, code: str
+) -> None:
+    sample, folder = project / "sample.jsonl", project / "spark_jobs" / "contracts"
+    sample.write_text(SAMPLE)
+    assert add(sample, "\n\n\n\n\n")[0] == 0
+    (folder / "orders.py").rename(folder / "shop.py")
+    command = ["contracts", "infer", str(sample), "--type", kind, "--topic", topic, "--write"]
+    (folder / "order.placed.v1.json").rename(folder / "placed.json")
+    (folder / "shop.py").write_text((folder / "shop.py").read_text().replace("order.placed.v1.json", "placed.json"))
+    before = sorted(folder.iterdir())
+    refused = CliRunner().invoke(app, command)
+    assert (refused.exit_code, f"[{code}]" in refused.stderr) == (1, True), refused.output
+    assert "nothing was written" in refused.stderr
+    assert sorted(folder.iterdir()) == before
+
+
 def test_a_sample_needs_no_broker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(_: object) -> None:
         raise TryAgain("BROKER_UNREACHABLE", "no broker answers")
@@ -88,3 +118,21 @@ def test_a_new_project_shows_the_steps_for_what_one_has(
     assert found.exit_code == 0
     assert step in found.output
     assert CliRunner().invoke(app, ["init", "other", "--data", "all"]).exit_code == 1
+
+
+@pytest.mark.parametrize("made", ["a file", "a link to nothing", "a folder with a file"])
+def test_init_leaves_alone_what_has_the_project_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "shop"
+    if made == "a file":
+        place.write_text("mine")
+    elif made == "a link to nothing":
+        place.symlink_to(tmp_path / "nowhere")
+    else:
+        place.mkdir()
+        (place / "mine").touch()
+    refused = CliRunner().invoke(app, ["init", "shop"])
+    assert (refused.exit_code, "[FOLDER_NOT_EMPTY]" in refused.stderr) == (1, True), refused.output
+    assert not (tmp_path / "nowhere").exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from dataclasses import replace
 
 import pytest
 from anabranch.apps.cli._platform_commands import _print_table, _print_views
@@ -22,6 +24,24 @@ VIEWS = [
 def words(text: str) -> str:
     """Of one line: columns are read downwards, so only that each word is there is known."""
     return " ".join(re.split(r"\s+", text))
+
+
+def test_a_part_that_crashes_says_why_before_its_lag_and_when_in_utc(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    crashes = "ended with 1; next start in 30 s"
+    try:
+        _print_table([replace(PART, name="landing", state="waiting", detail=crashes)], {"landing": LAG})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    said = words(capsys.readouterr().out)
+    assert f"{crashes}; {LAG}" in said
+    assert "since (UTC)" in said
+    assert "11-18 11:06:40" in said
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -114,6 +114,12 @@ def test_a_version_that_was_just_created_is_kept_however_old_the_first_route_is(
     assert 3 in gone(settings, 3).retired
 
 
+@pytest.mark.parametrize("weeks", [400_000, 999_999], ids=["after the year 9999", "also before the year 1"])
+def test_a_grace_that_leaves_the_calendar_is_refused(settings: Settings, weeks: int) -> None:
+    wrong = refused(lambda: gone(settings, grace=timedelta(weeks=weeks)))
+    assert (wrong.code, wrong.state) == ("DURATION_WRONG", "nothing was changed")
+
+
 def test_the_only_version_can_not_be_retired(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     small_halves.start_speed(settings, 3)
@@ -328,6 +334,7 @@ def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch
 
     assert "[GRACE]" in run("retire", VIEW, "1", "--why", "x")[1]
     assert "[DURATION_WRONG]" in run("retire", VIEW, "1", "--why", "x", "--grace", "soon")[1]
+    assert "[DURATION_WRONG]" in run("retire", VIEW, "1", "--why", "x", "--grace", "999999 weeks")[1]
     assert run("retire", VIEW, "1", "--why", "x", "--grace", "0 days")[0] == 0
     assert run("reinstate", VIEW, "1", "--why", "y")[0] == 0
     assert "[NOT_RETIRED]" in run("drop", VIEW, "1", "--yes")[1]

@@ -121,6 +121,23 @@ def test_whatever_goes_wrong_is_an_answer_too(settings: Settings) -> None:
     assert lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE].failed == "no answer"
 
 
+def test_a_lookup_that_failed_is_repeated_though_nothing_lands(
+    lookup: Lookup, finder: Finder, clock: Clock, settings: Settings
+) -> None:
+    """A time-out, a broken definition that is right again: else the page shows it for ever."""
+    answers: list[Found] = [{ONE: "it took longer than 180 s"}, {ONE: LookupResult()}]
+    lookup.find = lambda *_: answers.pop(0)
+    lookup.ask(settings, {ONE: ("flights@3", 1)})
+    lookup.wait(5)
+    clock.now += REST_SECONDS - 1
+    failed = lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE]
+    assert (failed.failed, failed.pending) == ("it took longer than 180 s", False), "not at each page"
+    clock.now += 1
+    assert lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE].pending
+    lookup.wait(5)
+    assert lookup.ask(settings, {ONE: ("flights@3", 1)})[ONE].failed == ""
+
+
 def test_a_process_that_takes_too_long_is_ended(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

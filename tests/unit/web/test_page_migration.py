@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from anabranch.apps.web import _migration_actions
 from anabranch.change.migrate import migration
 from anabranch.change.migrate.migration import advance, start
 from anabranch.change.migrate.migration_record import Migration, migration_of
@@ -241,6 +242,22 @@ def test_a_step_that_was_taken_since_the_page_was_made_is_not_hastened(client: T
     assert "it was v1 95 %, v2 5 %, then v1 75 %, v2 25 % (by run move-1: " in said
     assert not state(settings).hastened
     assert press(client, "rollback", after="3").status_code == 303, "back is always right"
+
+
+@pytest.mark.parametrize("action", ["hasten", "halt"])
+def test_a_step_that_is_taken_between_check_and_change_is_not_changed_either(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    check = _migration_actions._check_route_unchanged
+
+    def then_a_step(*arguments: Any) -> None:
+        check(*arguments)
+        advance(settings, OLD, NEW, by="run move-1")
+
+    monkeypatch.setattr(_migration_actions, "_check_route_unchanged", then_a_step)
+    answer = press(client, action, after="3")
+    assert (answer.status_code, "ROUTE_MOVED" in answer.text) == (409, True), answer.text
+    assert (state(settings).state, state(settings).hastened, state(settings).share) == ("moving", False, 25)
 
 
 def test_a_change_that_can_not_be_made_says_why(client: TestClient, settings: Settings) -> None:

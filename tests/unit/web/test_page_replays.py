@@ -91,6 +91,19 @@ def test_its_pace_and_its_end_are_a_click(client: TestClient, begun: Settings) -
     assert (ended.phase, "cancelled by anna" in ended.said) == (CANCELLED, True), "nothing ran: it ends at once"
 
 
+def test_a_button_of_a_replay_that_has_ended_steers_no_other(client: TestClient, begun: Settings) -> None:
+    assert f'<input type="hidden" name="run" value="{NOW.run}">' in client.get(PAGE).text
+    write_state(begun, replace(NOW, phase=PUBLISHED))
+    other = write_state(begun, replace(NOW, run="run-2", number=2))
+    for action in ("cancel", "pace"):
+        answer = press(client, action, share="100", run=NOW.run)
+        assert (answer.status_code, "REPLAY_CHANGED" in answer.text) == (409, True), answer.text
+        assert "run-2 is active now" in answer.text
+    assert read_control(begun, other) == ControlRequest(Pace(0.5))
+    assert press(client, "pace", share="100", run="run-2").status_code == 303
+    assert press(client, "cancel", run="run-2").status_code == 303
+
+
 @pytest.mark.parametrize(
     ("form", "status"),
     [

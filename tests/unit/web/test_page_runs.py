@@ -98,6 +98,24 @@ def test_an_older_version_is_done_again_by_the_same_dag(
     assert (airflow.runs[-1]["dag_id"], airflow.runs[-1]["conf"]["version"]) == (f"reprocess_{VIEW}", 1)
 
 
+def test_a_version_of_another_kind_is_done_again_by_its_own_dag(
+    client: TestClient, airflow: Airflow, settings: Settings
+) -> None:
+    """The form of the newest version, which has no days any more, doesn't offer it."""
+    declare(settings, "delays_whole", 2, partition_by=None)
+    file = settings.project / "spark_jobs" / "views" / "delays_whole.py"
+    file.write_text(file.read_text().replace("'delays_whole'", repr(VIEW)))
+    assert press(client).status_code == 303
+    assert airflow.runs[-1]["dag_id"] == f"reprocess_{VIEW}.v1"
+    assert f'href="/dags/reprocess_{VIEW}.v1/runs/{airflow.runs[-1]["dag_run_id"]}"' in client.get(PAGE).text
+
+
+def test_a_paused_dag_gets_no_run_that_waits_for_ever(client: TestClient, airflow: Airflow) -> None:
+    airflow.app.get("/api/v2/dags/{dag}")(lambda dag: {"dag_id": dag, "is_paused": True})
+    answer = press(client)
+    assert (answer.status_code, "DAG_PAUSED" in answer.text, airflow.runs) == (409, True, [])
+
+
 def test_what_airflow_says_may_have_another_shape(client: TestClient, airflow: Airflow) -> None:
     airflow.runs.append({"dag_id": f"reprocess_{VIEW}", "state": "of a later Airflow"})
     page = client.get(PAGE)

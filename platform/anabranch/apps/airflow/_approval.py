@@ -79,7 +79,7 @@ class Approval(ApprovalOperator):
             return None
         run = context["dag_run"]
         found = hitl_detail(load_settings(), run.dag_id, run.run_id, self.task_id)
-        if not found.get("response_received"):
+        if found is None or not found.get("response_received"):
             return None
         self.log.info("answered before this try began")
         names = ("chosen_options", "params_input", "responded_by_user")

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TRIES, PAUSE_SECONDS = 3, 5.0
-_KNOWN = 100
-"""How many of an asset's newest events are looked at for those that a repeated task has posted already."""
+_PAGE = 100
+"""How many events Airflow gives at most with one answer."""
 
 
 def view_assets(view: str) -> list[Asset]:
@@ -38,17 +39,24 @@ def view_assets(view: str) -> list[Asset]:
     return [Asset(view, uri, group="anabranch"), Asset(f"{view}_by_day", f"{uri}/by-day", group="anabranch")]
 
 
-def announce(settings: Settings, view: str, days: Sequence[str | None], facts: Mapping[str, Any]) -> None:
+def announce(
+    settings: Settings,
+    view: str,
+    days: Sequence[str | None],
+    facts: Mapping[str, Any],
+    since: datetime | None = None,
+) -> None:
     """Posts the events of a publication to both assets. ``facts`` go into their ``extra``; they name the run.
 
-    A day of None stands for the whole view, which has no key. A repeat posts what is missing. Nothing that the platform
-    promises depends on it, so a failure is only logged.
+    A day of None stands for the whole view, which has no key. A repeat posts what is missing: it looks at the assets'
+    events back to ``since``, a time before the run's first one that clearing doesn't change (its ``run_after``).
+    Nothing that the platform promises depends on it, so a failure is only logged.
     """
     for left in reversed(range(TRIES)):
         try:
             with _client(settings) as client:
                 for asset in view_assets(view):
-                    _post_missing(client, asset, days, facts)
+                    _post_missing(client, asset, days, facts, since)
             return
         except (AnabranchError, OSError, KeyError, ValueError) as error:
             log.warning("%s: DAGs that wait for it were not told of %d days: %s", view, len(days), error)
@@ -56,13 +64,18 @@ def announce(settings: Settings, view: str, days: Sequence[str | None], facts: M
             time.sleep(PAUSE_SECONDS)
 
 
-def _post_missing(client: Client, asset: Asset, days: Sequence[str | None], facts: Mapping[str, Any]) -> None:
+def _post_missing(
+    client: Client, asset: Asset, days: Sequence[str | None], facts: Mapping[str, Any], since: datetime | None
+) -> None:
     known = _known(client, asset)
     if known is None:
         return
     number = known["id"]
-    newest = client.get(f"/assets/events?asset_id={number}&order_by=-timestamp&limit={_KNOWN}")["asset_events"]
-    posted = {day for each in newest if each["extra"].get("run") == facts["run"] for day in _days_of(each)}
+    posted = set[str | None]()
+    for event in _newest_first(client, number, since):
+        posted.update(_days_of(event) if event["extra"].get("run") == facts["run"] else ())
+        if posted.issuperset(days):
+            break
     missing = [day for day in days if day not in posted]
     dated = [day for day in missing if day]
     events: list[dict[str, Any]] = []
@@ -72,6 +85,19 @@ def _post_missing(client: Client, asset: Asset, days: Sequence[str | None], fact
         events = [{"extra": {**facts, "partitions": dated}}]
     for event in events:
         client.post("/assets/events", {"asset_id": number, **event})
+
+
+def _newest_first(client: Client, number: int, since: datetime | None) -> Iterator[dict[str, Any]]:
+    """The events of an asset, page by page: a run that published a year has posted more than one."""
+    query = f"/assets/events?asset_id={number}&order_by=-timestamp&limit={_PAGE}"
+    query += f"&timestamp_gte={quote(since.isoformat(), safe='')}" if since is not None else ""
+    offset = 0
+    while True:
+        page = client.get(f"{query}&offset={offset}")
+        yield from page["asset_events"]
+        offset += len(page["asset_events"])
+        if not page["asset_events"] or offset >= page["total_entries"]:
+            return
 
 
 def _days_of(event: Mapping[str, Any]) -> Sequence[str | None]:

@@ -43,6 +43,7 @@ def certify_parameters(versions: Sequence[Declared]) -> dict[str, Param]:
 def certify_documentation(versions: Sequence[Declared]) -> str:
     """The documentation page, from the view's docstring and its declaration."""
     view = versions[0]
+    which = view.name if view.current else f"{view.name} --version {view.version}"
     table = definition_table(versions, {"partition": "none: a kappa view, one whole"})
     return f"""### {view.name}
 
@@ -53,7 +54,7 @@ def certify_documentation(versions: Sequence[Declared]) -> str:
 A kappa view has no days and no batch half: readers get the rows of its stream. **plan** counts the landed events.
 **certify** runs the view's function over all of them up to the cut of the live table's newest commit, and compares the
 result with the table's own files at that commit. The stream goes on meanwhile. **judge** fails if a row differs, and
-says which; `anabranch replay start {view.name}` or *Replay it first* repairs the table.
+says which; `anabranch replay start {which}` or *Replay it first* repairs the table.
 
 With *Replay it first*, **replay** runs the stream again from the first epoch into a table of its own, and replaces
 the live rows in one commit if they are right; **replayed** says how it ended; then the new rows are certified.

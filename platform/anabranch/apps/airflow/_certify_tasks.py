@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TriggerRule, get_current_context, task
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from anabranch.views.model.handle import ViewHandle
 
 log = logging.getLogger(__name__)
-_LONGEST = timedelta(hours=12)
-"""All of history is read, in one job."""
 
 
 @task(multiple_outputs=True)
@@ -81,7 +78,8 @@ def _skip_if_needless(settings: Settings, run: Any, made: CertifyPlan) -> None:
         nothing_to_do(settings, run, f"{name} is certified at {made.cut}, where its stream still is")
     if made.events > (limit := settings.approval_events):
         many = f"{name} has {made.events:,} events, and more than {limit:,} need a person"
-        nothing_to_do(settings, run, f"{many}: trigger this DAG, or anabranch certify {made.view}")
+        command = f"anabranch certify {made.view} --version {made.version}"
+        nothing_to_do(settings, run, f"{many}: trigger this DAG, or {command}")
 
 
 class CertifyApproval(PlanApproval):
@@ -168,7 +166,6 @@ def certify_steps(view: str, version: int) -> None:
         task_id="certify",
         planned=planned,
         options=("fingerprint",),
-        execution_timeout=_LONGEST,
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
     )
     planned >> approved >> again >> ended >> compared >> judge(planned)

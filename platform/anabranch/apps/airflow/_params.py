@@ -169,16 +169,18 @@ def load_parameters() -> dict[str, Param]:
 
 def repair_documentation(view: Declared) -> str:
     """The documentation page of a repair DAG."""
-    which = view.name if view.newest else f"{view.name} --version {view.version}"
+    versioned = f"{view.name} --version {view.version}"
+    # Without a version, `views dirty` takes the newest one, `reprocess` the one that most readers have.
+    looked_at, rebuilt = view.name if view.newest else versioned, view.name if view.current else versioned
     return f"""### Repair {view.name}
 
 Rebuilds published days for which more events have landed since, at the newest cut, certifies them, and publishes them
 in one commit. Skipped if there are none. A day is dirty if an event that its rows depend on landed after the cut that
 it was published at. This is computed from landing, not from stored marks, so it can't get lost.
 
-`anabranch views dirty {view.name}` lists the dirty days. Days that were never published are not repaired. If late
+`anabranch views dirty {looked_at}` lists the dirty days. Days that were never published are not repaired. If late
 events landed for such days, they are in neither half: the run's note says so, and
-`anabranch reprocess {which} --missing` publishes them.
+`anabranch reprocess {rebuilt} --missing` publishes them.
 """
 
 

@@ -82,10 +82,11 @@ def outcome(planned: dict[str, Any]) -> str:
     if ended is None or not ended.ended:
         raise NeedsFix("the replay has not recorded its end\n  next:  clear its task to continue it")
     if ended.phase != PUBLISHED:
-        raise NeedsFix(f"{ended.phase}: {ended.said}\n  next:  anabranch replay status {planned['view']}", str(ended))
+        status = f"anabranch replay status {planned['view']} --version {planned['version']}"
+        raise NeedsFix(f"{ended.phase}: {ended.said}\n  next:  {status}", str(ended))
     days = [day.isoformat() for day in parse_days(ended.days)] if ended.days else [None]
     facts = {"view": planned["view"], "version": planned["version"], "cut": str(ended.cut), "run": planned["run"]}
-    announce(settings, planned["view"], days, facts)
+    announce(settings, planned["view"], days, facts, run.run_after)
     tell(settings, run, f"Replayed {ended}")
     return ended.said
 

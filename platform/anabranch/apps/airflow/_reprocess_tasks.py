@@ -13,7 +13,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from anabranch.apps.airflow._retry_policy import NeedsFix
-from anabranch.core.errors import AnabranchError, may_be_repeated
+from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, may_be_repeated
 from anabranch.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plan(view_name: str, own_version: int | None = None) -> dict[str, Any]:
     A run that nobody asked for builds ``own_version``: each version has a DAG, and its schedule keeps it up to date.
 
     Fails without a retry on a wrong parameter. Skipped if there is nothing to do in a run whose days were not
-    requested explicitly.
+    requested explicitly; if nobody asked for the run, also while nothing has landed at all.
     """
     from anabranch.change.reprocess_plan import make_plan
     from anabranch.change.reprocess_request import parse_reprocess_request
@@ -41,10 +41,16 @@ def plan(view_name: str, own_version: int | None = None) -> dict[str, Any]:
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
+    asked = run.run_type in REQUESTED
     with failing(NOTHING_STARTED), run_first(settings):
-        version = params.get("version") if run.run_type in REQUESTED else own_version
-        view = Project(settings).view(view_name, version)
-        made = make_plan(view, parse_reprocess_request(params, [t.name for t in view.topics.each], own_day(run)))
+        view = Project(settings).view(view_name, params.get("version") if asked else own_version)
+        request = parse_reprocess_request(params, [t.name for t in view.topics.each], own_day(run))
+        try:
+            made = make_plan(view, request)
+        except TryAgain as early:
+            if asked or early.code != "LANDING_EMPTY":
+                raise
+            nothing_to_do(settings, run, early.what)
     if made.missing is not None and not made.partitions:
         nothing_to_do(settings, run, made.to_text())
     if made.empty:
@@ -153,14 +159,14 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
     outcome["seconds"] = round((datetime.now(UTC) - _began(run)).total_seconds(), 1)
     save_outcome(settings, planned, outcome)
     facts = {name: planned[name] for name in ("view", "version", "cut", "run")}
-    announce(settings, planned["view"], outcome["published"], facts)
+    announce(settings, planned["view"], outcome["published"], facts, run.run_after)
     note = outcome_note(planned, outcome, f"{verdict_page(planned)}#checks")
     if outcome["refused"]:
         raise NeedsFix(
             f"{len(outcome['refused'])} of {len(planned['partitions'])} partitions were not published: "
             f"{days_listed(outcome['refused'])}\n"
             f"  state: published: {len(outcome['published'])}; for the others readers keep what they had\n"
-            f"  next:  anabranch differences {planned['view']} --partition DAY",
+            f"  next:  anabranch differences {planned['view']} --version {planned['version']} --partition DAY",
             note,
         )
     tell(settings, run, note)
@@ -174,13 +180,19 @@ def _began(run: Any) -> datetime:
     return moment
 
 
-def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-    """Returns the question and the answer of a task that waits for a person. Raises what the client raises."""
+def hitl_detail(settings: Settings, dag_id: str, run_id: str, task_id: str) -> dict[str, Any] | None:
+    """Returns the question and the answer of a task that waits for a person; None if it has never asked, as Airflow
+    says with 404. Raises what the client raises otherwise."""
     from anabranch.apps.airflow.client import Client
     from anabranch.operate.runtime.secret_files import airflow_login
 
     with Client(api_address(settings), airflow_login(settings)) as client:
-        return client.hitl_detail(dag_id, run_id, task_id)
+        try:
+            return client.hitl_detail(dag_id, run_id, task_id)
+        except BrokenState as refused:
+            if refused.fields.get("status") != 404:
+                raise
+            return None
 
 
 def own_day(run: Any) -> date:

@@ -33,6 +33,8 @@ from anabranch.operate.jobs import job_file
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
+LONGEST = timedelta(hours=12)
+"""Most of a job's work is lost when its time is over: a rebuild writes its manifest at its end."""
 _EXIT_CODE = re.compile(r"Error code is: (-?\d+)\.")
 
 
@@ -55,7 +57,7 @@ class SparkJob(SparkSubmitOperator):
     """Whether landing yields to it (ADR 0030): a person waits for it."""
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
-        kwargs.setdefault("execution_timeout", timedelta(hours=2))
+        kwargs.setdefault("execution_timeout", LONGEST)
         kwargs.setdefault("max_active_tis_per_dag", 1)
         super().__init__(conn_id="spark_default", name=f"anabranch-{kwargs['task_id']}", **kwargs)
         self.planned = planned

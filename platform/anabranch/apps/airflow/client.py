@@ -1,7 +1,7 @@
 """A small client of Airflow's public REST API.
 
-``Client`` holds one login and logs in again when its token expires. All calls but ``post`` are safe to repeat: the
-caller gives a run its id, so a trigger whose answer was lost doesn't start a second run.
+``Client`` holds one login and logs in again when its token expires. All calls but ``post`` are safe to repeat, and
+``trigger`` if the caller gives the run its id: then one whose answer was lost is repeated, and starts no second run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain
 
 NOTE_LENGTH = 1000
 """The maximum length of a note in Airflow."""
@@ -63,13 +63,22 @@ class Client:
     ) -> Run:
         """Starts a run with these parameters. Waits up to ``patience`` seconds for a DAG that isn't parsed yet.
 
-        Raises BadInput PARAMETERS_REFUSED if a parameter violates the form's rules; no run was created.
+        Raises BadInput PARAMETERS_REFUSED if a parameter violates the form's rules, or Conflict DAG_PAUSED; no run was
+        created. TryAgain: a run with an id may have been created, which ``state`` says.
         """
-        self._wait_for_dag(dag_id, patience)
+        if self._wait_for_dag(dag_id, patience).get("is_paused"):
+            raise Conflict(
+                "DAG_PAUSED",
+                f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it",
+                state="no run was created",
+                next_step=f"unpause it with the switch at {self.address}/dags/{path_part(dag_id)}, then try again",
+                dag=dag_id,
+            )
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
-        answer = self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
+        path = f"/dags/{path_part(dag_id)}/dagRuns"
+        answer = self._send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)
         if answer.status_code == 409 and run_id is not None:
-            return self.run(dag_id, run_id)
+            return self._made(dag_id, run_id)
         if answer.status_code in (400, 422):
             raise BadInput(
                 "PARAMETERS_REFUSED",
@@ -77,7 +86,14 @@ class Client:
                 state="no run was created",
                 next_step="correct the parameter that it names",
             )
-        return self.run(dag_id, self._json(answer)["dag_run_id"])
+        return self._made(dag_id, self._json(answer)["dag_run_id"])
+
+    def _made(self, dag_id: str, run_id: str) -> Run:
+        """The run that was created: without its tasks if a look at it fails, for who waits looks again."""
+        try:
+            return self.run(dag_id, run_id)
+        except TryAgain:
+            return Run(dag_id, run_id, "queued", self.url(dag_id, run_id))
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """Returns the run's current state, with its tasks."""
@@ -89,13 +105,27 @@ class Client:
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
         )  # fmt: skip
 
-    def wait(self, run: Run, on_progress: Callable[[Run], None] = lambda _: None, timeout: float = 900.0) -> Run:
-        """Polls every second until the run has ended and, if it failed, says why. Raises TryAgain RUN_UNFINISHED after
+    def wait(
+        self,
+        run: Run,
+        on_progress: Callable[[Run], None] = lambda _: None,
+        timeout: float = 900.0,
+        on_failure: Callable[[TryAgain], None] = lambda _: None,
+    ) -> Run:
+        """Polls every second until the run has ended and, if it failed, says why. A poll that fails with TryAgain goes
+        to ``on_failure`` and is repeated: the run doesn't depend on it. Raises TryAgain RUN_UNFINISHED after
         ``timeout``; the run continues."""
         deadline, patience = time.monotonic() + timeout, NOTE_SECONDS
+        failure: TryAgain | None = None
         while time.monotonic() < deadline:
-            run = self.run(run.dag_id, run.run_id)
-            on_progress(run)
+            try:
+                run, failure = self.run(run.dag_id, run.run_id), None
+                on_progress(run)
+            except TryAgain as error:
+                failure = error
+                on_failure(error)
+                time.sleep(1.0)
+                continue
             if run.finished and (run.state != "failed" or run.note.startswith(FAILED) or patience <= 0):
                 return run
             patience -= run.finished
@@ -104,7 +134,7 @@ class Client:
             return run
         raise TryAgain(
             "RUN_UNFINISHED",
-            f"{run.run_id} has not ended after {timeout:.0f} s: {dict(run.tasks)}",
+            f"{run.run_id} has not ended after {timeout:.0f} s: {failure.what if failure else dict(run.tasks)}",
             state="the run continues",
             next_step=f"open {run.url}",
         )
@@ -162,8 +192,9 @@ class Client:
             self._authorise()
         return {"authorization": self._http.headers["authorization"]}
 
-    def _wait_for_dag(self, dag_id: str, patience: float) -> None:
-        """Waits for a DAG: it appears a few seconds after the dag processor starts or its file changes."""
+    def _wait_for_dag(self, dag_id: str, patience: float) -> dict[str, Any]:
+        """Waits for a DAG, and returns it: it appears a few seconds after the dag processor starts or its file
+        changes."""
         deadline = time.monotonic() + patience
         while (answer := self._send("GET", f"/dags/{path_part(dag_id)}")).status_code == 404:
             if time.monotonic() >= deadline:
@@ -172,10 +203,31 @@ class Client:
                 raise BrokenState(
                     "DAG_UNKNOWN",
                     f"Airflow has no DAG {dag_id!r} after {patience:.0f} s{': ' + why if why else ''}",
-                    next_step="check anabranch status, and that the view's file is below spark_jobs/views",
+                    next_step="check anabranch status; anabranch views list says which views have no DAG, and why",
                 )
             time.sleep(0.5)
-        self._json(answer)
+        found: dict[str, Any] = self._json(answer)
+        return found
+
+    def _send_keyed(self, path: str, body: Any, dag_id: str, run_id: str) -> httpx.Response:
+        """Creates a run that has an id. If the answer is lost, asks once more: 409 then says that it is there."""
+        try:
+            return self._answered("POST", path, body)
+        except TryAgain:
+            time.sleep(1.0)
+        try:
+            return self._answered("POST", path, body)
+        except TryAgain as lost:
+            lost.state = f"the run {run_id} of {dag_id} may have been created"
+            lost.next_step = f"look at {self.url(dag_id, run_id)} before you start another one"
+            raise
+
+    def _answered(self, method: str, path: str, body: Any) -> httpx.Response:
+        """An answer that says what was done. Raises TryAgain for an error of the server."""
+        answer = self._send(method, path, body)
+        if answer.status_code >= 500:
+            self._json(answer)
+        return answer
 
     def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
         try:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anabranch.core.settings import Settings
 
 _NONE = "-"
+_MOST_MINUTES = 10 * 366 * 24 * 60
+"""Ten years."""
 
 
 def add_topic(
@@ -44,7 +46,7 @@ def add_topic(
         typer.echo(printable(f"  {each}"))
     found = _asked(found, exists=exists)
     files = {f"{found.name}.v1.json": found.contract_file(), f"{name}.py": found.declaration(name), **more}
-    write_declaration(settings.contracts_folder, files)
+    write_declaration(settings.contracts_folder, files, declared)
     tried = f"anabranch topics try {name} --last 1000" if exists else f"anabranch topics try {name} FILE"
     typer.echo(f"next: {tried}: what landing would decide; then anabranch up, or anabranch restart landing")
 
@@ -79,7 +81,7 @@ def _asked(found: Inferred, *, exists: bool) -> Inferred:
     asked = "{} looks like money. Read it exactly, as a decimal with 2 digits behind the point?"
     exact = [each for each in found.money if typer.confirm(printable(asked.format(each)), default=True)]
     question = "How many minutes later than newer ones may a record come and still be on time?"
-    minutes = typer.prompt(question, default=60, type=int)
+    minutes = typer.prompt(question, default="60", value_proc=_minutes)
     owned = not typer.confirm("Do others run this topic? Then it is never created or altered", default=exists)
     return replace(
         found.with_decimals(exact),
@@ -90,6 +92,13 @@ def _asked(found: Inferred, *, exists: bool) -> Inferred:
         owned=owned,
         confirmed=True,
     )
+
+
+def _minutes(answer: str) -> int:
+    """Raises typer.BadParameter, upon which the question is asked again."""
+    if not answer.isascii() or not answer.isdecimal() or int(answer) > _MOST_MINUTES:
+        raise typer.BadParameter(f"write a number from 0 to {_MOST_MINUTES:,}")
+    return int(answer)
 
 
 def _choice(question: str, known: list[str], proposed: str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +15,16 @@ if TYPE_CHECKING:
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
-To = Annotated[str, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
+To = Annotated[str | None, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
 AllMissing = Annotated[
     bool,
     typer.Option(
         "--missing", help="Instead of days: all days that were never published or lack late or loaded events."
     ),
 ]
-At = Annotated[str, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")]
+At = Annotated[
+    str | None, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")
+]
 Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
 
 
@@ -34,8 +37,8 @@ def register(app: typer.Typer) -> None:
 def plan_command(
     view: ViewName,
     first: From = None,
-    last: To = "",
-    cut: At = "",
+    last: To = None,
+    cut: At = None,
     version: Version = None,
     all_missing: AllMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -48,8 +51,8 @@ def plan_command(
 def reprocess_command(
     view: ViewName,
     first: From = None,
-    last: To = "",
-    cut: At = "",
+    last: To = None,
+    cut: At = None,
     version: Version = None,
     all_missing: AllMissing = False,
     wait: Annotated[bool, typer.Option(help="Wait until the run has ended.")] = True,
@@ -66,9 +69,9 @@ def reprocess_command(
     typer.echo(plan.to_text())
     if not plan.partitions:
         return
-    days = {"missing": True} if all_missing else {"from": first, "to": last or None}
-    params = {**days, "cut": cut or None, "version": plan.version}
-    carried_out(settings, f"reprocess_{plan.view}", params, wait=wait, approve=approve)
+    days = {"missing": True} if all_missing else {"from": first, "to": last}
+    params = {**days, "cut": cut, "version": plan.version}
+    carried_out(settings, _dag_of(settings, plan), params, wait=wait, approve=approve)
 
 
 def compare_command(
@@ -103,8 +106,28 @@ def compare_command(
         raise typer.Exit(1)
 
 
+def _dag_of(settings: Settings, plan: Plan) -> str:
+    from anabranch.apps.airflow.static_views import declared_views, reprocess_dag
+    from anabranch.views.retired_versions import retired_versions
+
+    retired = retired_versions(settings, plan.view)
+    declared = declared_views(settings.views_folder).get(plan.view, ())
+    return reprocess_dag(plan.view, [each for each in declared if each.version not in retired], plan.version)
+
+
+def refuse_empty(options: Mapping[str, str | None]) -> None:
+    """Raises BadInput for a day or a cut that is given as "", by a variable that a script has not filled: left out, it
+    would widen the work."""
+    from anabranch.change.request_fields import parameter_error
+
+    for name, given in options.items():
+        if given is not None and not given.strip():
+            code = "DATE_UNREADABLE" if name in ("from", "to") else "CUT_UNREADABLE"
+            raise parameter_error(name, code, "is empty", f"give --{name} a value, or leave it out")
+
+
 def _planned(
-    name: str, first: str | None, last: str, cut: str, version: int | None, all_missing: bool
+    name: str, first: str | None, last: str | None, cut: str | None, version: int | None, all_missing: bool
 ) -> tuple[Settings, Plan]:
     from anabranch.apps.cli._context import project_views
     from anabranch.change.migrate.migration_record import view_of_readers
@@ -112,9 +135,10 @@ def _planned(
     from anabranch.change.reprocess_request import parse_reprocess_request
     from anabranch.change.request_fields import parameter_error
 
+    refuse_empty({"from": first, "to": last, "cut": cut})
     settings, registry = project_views()
     view = view_of_readers(settings, registry, name, version)
-    days = {"from": first if first is None else first or "-", "to": last, "missing": all_missing}
+    days = {"from": first, "to": last, "missing": all_missing}
     request = parse_reprocess_request({**days, "cut": cut}, [topic.name for topic in view.topics.each], date.min)
     if not request.explicit and not request.missing:  # unlike a scheduled run, a command has no default day
         raise parameter_error(

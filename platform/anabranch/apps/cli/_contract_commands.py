@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.apps.cli._context import project
-from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.errors import AnabranchError, BadInput, Conflict
 
 if TYPE_CHECKING:
     from anabranch.contracts.fields.registered_schema import RegisteredSchema
+    from anabranch.contracts.model.declarations import Declarations
     from anabranch.contracts.model.inferred import Inferred
 
 contracts = typer.Typer(no_args_is_help=True, help="Contracts: inferred from sample records, or from their schema.")
@@ -66,7 +68,8 @@ def infer_command(
     found, more = inferred(file, event_type, topic, subject)
     files = {f"{found.name}.v1.json": found.contract_file(), f"{topic}.py": found.declaration(topic), **more}
     if write:
-        write_declaration(project()[0].contracts_folder, files)
+        settings, declared = project()
+        write_declaration(settings.contracts_folder, files, declared)
         typer.echo("next: check the comments, then anabranch topics list")
     elif as_json:
         known = {"contract": json.loads(found.contract_file()), "declaration": found.declaration(topic)}
@@ -146,8 +149,10 @@ def _lines(file: str) -> list[str]:
         ) from None
 
 
-def write_declaration(folder: Path, files: dict[str, str]) -> None:
-    """Write the files of a declaration, or none. Raises Conflict FILE_EXISTS."""
+def write_declaration(folder: Path, files: dict[str, str], declared: Declarations) -> None:
+    """Write the files of a declaration, or none: a file that can't be loaded beside those that are ``declared`` stops
+    all that starts from then on. Raises Conflict FILE_EXISTS, BadInput TOPIC_DECLARED or EVENT_TYPE_TWICE, or what
+    loading them raises."""
     if there := [name for name in files if (folder / name).exists()]:
         raise Conflict(
             "FILE_EXISTS",
@@ -155,7 +160,38 @@ def write_declaration(folder: Path, files: dict[str, str]) -> None:
             state="nothing was written",
             next_step="move it away, or leave out --write and compare",
         )
+    _check_loads(files, declared)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
         typer.echo(f"wrote {folder / name}")
+
+
+def _check_loads(files: dict[str, str], declared: Declarations) -> None:
+    from anabranch.contracts import load_declarations
+
+    carriers = {kind: topic.name for topic in declared.topics.values() for kind in topic.event_types}
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in files.items():
+            (Path(place) / name).write_text(text)
+        try:
+            made = load_declarations(Path(place)).topics
+        except AnabranchError as error:
+            error.state = "nothing was written"
+            raise
+    for topic in made.values():
+        if topic.name in declared.topics:
+            raise BadInput(
+                "TOPIC_DECLARED",
+                f"{topic.name} is declared already",
+                state="nothing was written",
+                next_step="anabranch topics list; or leave out --write and compare",
+            )
+        for kind in topic.event_types:
+            if kind in carriers:
+                raise BadInput(
+                    "EVENT_TYPE_TWICE",
+                    f"{kind} is already carried by topic {carriers[kind]}",
+                    state="nothing was written",
+                    next_step="an event type belongs to one topic: give another --type",
+                )

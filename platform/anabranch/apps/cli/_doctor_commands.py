@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anabranch.core.errors import BadInput
+from anabranch.core.text.terminal_text import printable
 
 if TYPE_CHECKING:
     from anabranch.core.settings import Settings
@@ -53,7 +54,7 @@ def doctor(
     platform = Context(settings, declared, views, log_of(settings), commits)
     with _more_checks(settings, rows, sent) as more:
         report = examine(platform, (*CHECKS, *more))
-    typer.echo(json.dumps(report.to_json()) if as_json else str(report))
+    typer.echo(json.dumps(report.to_json()) if as_json else printable(str(report)))
     if report.broken:
         raise typer.Exit(1)
 

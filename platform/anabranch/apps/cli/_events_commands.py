@@ -83,10 +83,12 @@ def show(
         return
     from rich.table import Table
 
+    from anabranch.core.text.terminal_text import cell
+
     table = Table("landed", "")
     for name, value in landed.items():
         if value is not None:
-            table.add_row(name, str(value))
+            table.add_row(name, cell(str(value)))
     print_whole(table)
 
 

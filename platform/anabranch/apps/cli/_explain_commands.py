@@ -10,6 +10,7 @@ import typer
 
 from anabranch.apps.cli._read_commands import plain
 from anabranch.apps.cli._tables import print_whole
+from anabranch.core.text.terminal_text import printable
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +56,6 @@ def explain_command(
 
     for each in rendered(found, limit, partial(run_name, load_settings())):
         if isinstance(each, str):
-            typer.echo(each)
+            typer.echo(printable(each))
         else:
             print_whole(each)

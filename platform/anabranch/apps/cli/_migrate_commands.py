@@ -13,6 +13,7 @@ from anabranch.core.text.terminal_text import printable
 
 if TYPE_CHECKING:
     from anabranch.change.migrate.migration_record import Migration
+    from anabranch.core.errors import Conflict
     from anabranch.core.settings import Settings
     from anabranch.views import Registry, View
 
@@ -114,7 +115,7 @@ def run_command(view: ViewName, by: By = None) -> None:
     """
     from anabranch.apps.cli._context import project_views
     from anabranch.change.migrate.migration import advance as step
-    from anabranch.core.errors import TryAgain
+    from anabranch.core.errors import Conflict, TryAgain
     from anabranch.serve.routes import this_reader
 
     settings, registry = project_views()
@@ -129,6 +130,11 @@ def run_command(view: ViewName, by: By = None) -> None:
             printed_code = wait.code
             time.sleep(_POLL_SECONDS)
             continue
+        except Conflict as moved:
+            migration = _as_it_is_now(settings, view, moved)
+            if migration.active:
+                versions = _versions(settings, registry, view)
+                continue
         _print_migration(settings, migration)
         if migration.state != "moving":
             break
@@ -234,6 +240,17 @@ def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, 
 
     _, migration = active_migration(settings, registry.get(view).name)
     return registry.get(view, migration.old), registry.get(view, migration.new)
+
+
+def _as_it_is_now(settings: Settings, view: str, moved: Conflict) -> Migration:
+    """Returns the migration after a person or another process changed it first: its checks must go on. Raises ``moved``
+    if it is another conflict, or if the route belongs to no migration any more."""
+    from anabranch.change.migrate.migration_record import migration_of
+
+    newest = migration_of(settings, view)
+    if moved.code not in ("ROUTE_MOVED", "NOT_MOVING") or newest is None:
+        raise moved
+    return newest[1]
 
 
 def _print_migration(settings: Settings, migration: Migration) -> None:

@@ -54,9 +54,9 @@ def up(
     with Bar(*columns, console=console, transient=True) as bar:
         notices = start(settings, names, _show_progress(bar, bar.add_task("", total=None)))
     for notice in notices:
-        console.print(f"note: {notice}", soft_wrap=True)
+        console.print(f"note: {notice}", soft_wrap=True, markup=False)
     for name, text in addresses(settings).items():
-        console.print(f"{name:<10} {text}", soft_wrap=True)
+        console.print(f"{name:<10} {text}", soft_wrap=True, markup=False)
     console.print("next       anabranch status, anabranch down")
 
 
@@ -158,7 +158,7 @@ def _table(first: str, *others: str) -> Table:
 def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
     from rich.markup import escape
 
-    table = _table("part", "state", "pid", "since", "memory", "port", "lag")
+    table = _table("part", "state", "pid", "since (UTC)", "memory", "port", "lag")
     colours = {"running": "green", "done": "green", "starting": "yellow", "waiting": "yellow", "dead": "red"}
     for part in parts:
         again = f", start {part.restarts + 1}" if part.restarts else ""
@@ -166,10 +166,10 @@ def _print_table(parts: list[PartStatus], behind: Mapping[str, str]) -> None:
             part.name,
             f"[{colours[part.state]}]{part.state}[/]{again}",
             str(part.pid or ""),
-            time.strftime("%m-%d %H:%M:%S", time.localtime(part.since)) if part.since else "",
+            time.strftime("%m-%d %H:%M:%S", time.gmtime(part.since)) if part.since else "",
             f"{part.memory_bytes / 1e6:,.0f} MB" if part.memory_bytes else "",
             str(part.port or ""),
-            escape(behind.get(part.name, part.detail)),
+            escape("; ".join(filter(None, (part.detail, behind.get(part.name))))),
         )
     print_whole(table)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -82,10 +83,10 @@ def init(
         raise BadInput(
             "DATA_UNKNOWN", f"--data {data!r} is none of these", next_step=f"choose from {', '.join(_STARTS)}"
         )
-    if folder.exists() and any(folder.iterdir()):
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise BadInput(
             "FOLDER_NOT_EMPTY",
-            f"{folder} already has files",
+            f"{folder} already has files" if folder.is_dir() else f"{folder} is a file",
             state="nothing was written",
             next_step="choose another name, or an empty folder",
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anabranch.core.text.terminal_text import printable
+
 if TYPE_CHECKING:
     from anabranch.change.replay_plan import ReplayPlan
     from anabranch.core.settings import Settings
@@ -15,10 +17,10 @@ if TYPE_CHECKING:
 replay = typer.Typer(no_args_is_help=True, help="Replays: run a view's stream again from history.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
-From = Annotated[str, typer.Option("--from", help="The first day, YYYY-MM-DD; the whole view when left out.")]
-To = Annotated[str, typer.Option("--to", help="The last day, inclusive.")]
-Since = Annotated[str, typer.Option(help="The days of events that landed after this cut, like flights@12.")]
-Until = Annotated[str, typer.Option(help="Up to this cut, like flights@20; the newest when left out.")]
+From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD; the whole view when left out.")]
+To = Annotated[str | None, typer.Option("--to", help="The last day, inclusive.")]
+Since = Annotated[str | None, typer.Option(help="The days of events that landed after this cut, like flights@12.")]
+Until = Annotated[str | None, typer.Option(help="Up to this cut, like flights@20; the newest when left out.")]
 Share = Annotated[float | None, typer.Option(help="Maximum percent of all cores; 10 when left out.")]
 Source = Annotated[str, typer.Option(help="Where bytes are read from: landing, or log, if it still has them.")]
 Speed = Annotated[float | None, typer.Option(help="Maximum multiple of real time; 0 for no limit.")]
@@ -32,10 +34,10 @@ def register(app: typer.Typer) -> None:
 def plan(
     view: ViewName,
     version: Version = None,
-    first: From = "",
-    last: To = "",
-    since: Since = "",
-    until: Until = "",
+    first: From = None,
+    last: To = None,
+    since: Since = None,
+    until: Until = None,
     share: Share = None,
     speed: Speed = None,
     source: Source = "landing",
@@ -50,10 +52,10 @@ def plan(
 def start(
     view: ViewName,
     version: Version = None,
-    first: From = "",
-    last: To = "",
-    since: Since = "",
-    until: Until = "",
+    first: From = None,
+    last: To = None,
+    since: Since = None,
+    until: Until = None,
     share: Share = None,
     speed: Speed = None,
     source: Source = "landing",
@@ -85,7 +87,7 @@ def status(
     if as_json:
         typer.echo(json.dumps(newest.to_json() if newest else None))
     else:
-        typer.echo(str(newest) if newest else f"{ref}: no replay")
+        typer.echo(printable(str(newest)) if newest else f"{ref}: no replay")
 
 
 @replay.command()
@@ -111,19 +113,23 @@ def cancel(view: ViewName, version: Version = None) -> None:
 
     ref = _version(view, version)
     ended = end(ref, this_reader())
-    typer.echo(str(ended) if ended.ended else f"{ref}: it ends before its next slice")
+    typer.echo(printable(str(ended)) if ended.ended else f"{ref}: it ends before its next slice")
 
 
 def _params(
-    first: str = "",
-    last: str = "",
-    since: str = "",
-    until: str = "",
+    first: str | None = None,
+    last: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     share: float | None = None,
     speed: float | None = None,
     source: str = "",
 ) -> dict[str, Any]:
-    """Returns the parameters in the form of the DAG."""
+    """Returns the parameters in the form of the DAG. There an empty field says "all"; here it is a variable that a
+    script has not filled. Raises BadInput."""
+    from anabranch.apps.cli._change_commands import refuse_empty
+
+    refuse_empty({"from": first, "to": last, "since": since, "until": until})
     params = {"from": first, "to": last, "since": since, "until": until, "share": share, "speed": speed}
     return {**params, "source": source}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.text.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -32,10 +34,11 @@ def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait:
             next_step="leave one of them out; without --approve the request is answered in Airflow",
         )
     with Client(airflow_api(settings), airflow_login(settings)) as client:
-        run = client.trigger(dag, asked)
+        run = client.trigger(dag, asked, run_id=f"cli__{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{token_hex(4)}")
         typer.echo(run.url)
         if wait:
-            run = client.wait(run, _Progress(client, approve=approve), timeout=_TIMEOUT_SECONDS)
+            progress = _Progress(client, approve=approve)
+            run = client.wait(run, progress, timeout=_TIMEOUT_SECONDS, on_failure=progress.failed)
             typer.echo(printable(run.note))
     if run.state == "failed":
         raise typer.Exit(1)
@@ -50,18 +53,34 @@ class _Progress:
         self._approve = approve
         self._seen: dict[str, str] = {}
         self._progress = ""
+        self._failure = ""
 
     def __call__(self, run: Run) -> None:
         from anabranch.apps.airflow.progress_notes import progress_of
 
+        self._failure = ""
         for task, state in run.tasks.items():
             if state and self._seen.get(task) != state:
-                self._seen[task] = state
                 waits = state == "awaiting_input"
+                if waits and self._approve:  # first: a request whose answer is lost isn't seen, and is answered again
+                    self._respond(run, task)
+                self._seen[task] = state
                 typer.echo(f"{task}: waits for a person's approval" if waits else f"{task}: {state.replace('_', ' ')}")
-                if waits and self._approve:
-                    self._client.respond(run, task, "Approve")
         progress = progress_of(run.note)
         if progress and progress != self._progress:
             typer.echo(f"  {printable(progress)}")
         self._progress = progress
+
+    def _respond(self, run: Run, task: str) -> None:
+        """Gives the approval. 409: somebody has answered, or this command, and Airflow's reply was lost."""
+        try:
+            self._client.respond(run, task, "Approve")
+        except BrokenState as refused:
+            if refused.fields.get("status") != 409:
+                raise
+
+    def failed(self, failure: TryAgain) -> None:
+        """Says that Airflow doesn't answer, once until it does: the command goes on waiting."""
+        if failure.what != self._failure:
+            self._failure = failure.what
+            typer.echo(printable(f"{failure.what}; the run goes on, and so does this command"), err=True)

@@ -85,9 +85,11 @@ def drift(as_json: AsJson = False) -> None:
     else:
         from rich.table import Table
 
+        from anabranch.core.text.terminal_text import cell
+
         table = Table("topic", "setting", "declared", "found")
         for difference in found:
-            table.add_row(difference.topic, difference.setting, difference.declared, difference.found)
+            table.add_row(*map(cell, (difference.topic, difference.setting, difference.declared, difference.found)))
         print_whole(table)
     if found:
         raise typer.Exit(1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,6 +42,25 @@ def list_views(as_json: AsJson = False) -> None:
         keys, events = "\n".join(row["key"]), "\n".join(row["events"])
         table.add_row(f"{row['view']} v{row['version']}", events, keys, partition, row["definition"])
     print_whole(table)
+    for line in _without_dag(settings, registry):
+        typer.echo(printable(line), err=True)
+
+
+def _without_dag(settings: Settings, views: Iterable[View]) -> Iterator[str]:
+    """Says which of these Airflow doesn't see as they are: it reads their declarations without running the files."""
+    from anabranch.apps.airflow.static_views import read_views
+
+    found, unread = read_views(settings.views_folder)
+    for view in views:
+        read = next((each for each in found.get(view.name, ()) if each.version == view.version), None)
+        if read is not None and read.kappa == view.kappa:
+            continue
+        file = Path(view.origin.file).name
+        here = (why for place, why in unread.items() if Path(place).name in (file, f"{file}:{view.origin.line}"))
+        why = next(here, "it must be decorated by @view(...) at the top level of its file")
+        if read is not None:
+            why = "its partition_by must be written in its file, as a literal or a constant"
+        yield f"{view.name} v{view.version} ({view.origin}) has no DAG of its kind in Airflow: {why}"
 
 
 def _described(settings: Settings, view: View) -> dict[str, Any]:
@@ -109,7 +130,8 @@ def dirty(
 def check(
     name: Annotated[str | None, typer.Argument(help="Only this view; every one when left out.")] = None,
 ) -> None:
-    """Check that definitions can be equal in both paths, and weren't changed under their version. Writes nothing.
+    """Check that definitions can be equal in both paths, and weren't changed under their version, and which have no
+    DAG. Writes nothing.
 
     Exit code 1 if a view is refused; the others are still checked.
     """
@@ -131,5 +153,7 @@ def check(
             except AnabranchError as error:
                 refused += 1
                 typer.echo(printable(str(error)), err=True)
+    for line in _without_dag(settings, chosen):
+        typer.echo(printable(line), err=True)
     if refused:
         raise typer.Exit(1)

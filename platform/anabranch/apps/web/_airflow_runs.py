@@ -18,7 +18,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from anabranch.apps.airflow.client import error_detail, path_part
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
-from anabranch.core.errors import AnabranchError, BadInput
+from anabranch.core.errors import AnabranchError, BadInput, Conflict
 
 log = logging.getLogger(__name__)
 LOGIN_HEADERS = ("authorization", "cookie")
@@ -67,7 +67,17 @@ class AirflowApi:
         return [run for run in runs if run.recent and concerns(run.conf)][:_SHOWN]
 
     async def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> None:
-        """Starts a run, once for each ``run_id``. Raises HTTP 403 without the right, BadInput PARAMETERS_REFUSED."""
+        """Starts a run, once for each ``run_id``. Raises HTTP 403 without the right, BadInput PARAMETERS_REFUSED,
+        Conflict DAG_PAUSED."""
+        found = await self._send("GET", f"/dags/{path_part(dag_id)}")
+        if found.is_success and found.json().get("is_paused"):
+            raise Conflict(
+                "DAG_PAUSED",
+                f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it",
+                state="no run was started",
+                next_step=f"unpause {dag_id} with the switch on its page in Airflow, then try again",
+                dag=dag_id,
+            )
         body = {"logical_date": None, "dag_run_id": run_id, "conf": conf}
         answer = await self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
         if answer.is_success or answer.status_code == 409:
@@ -98,11 +108,6 @@ def airflow_api(request: Request, app: Annotated[FastAPI, Depends(airflow_app)])
 
 
 Airflow = Annotated[AirflowApi, Depends(airflow_api)]
-
-
-def reprocess_dag(view: str) -> str:
-    """The DAG that people start for any version of a view. (Each older version has one of its own for its schedule.)"""
-    return f"reprocess_{view}"
 
 
 def rebuilds(version: int, day: date) -> Callable[[Mapping[str, Any]], bool]:

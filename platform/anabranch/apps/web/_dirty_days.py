@@ -1,7 +1,7 @@
 """Looks up dirty days and late events in no half, in a child process, because that runs the authors' definitions.
 
 A page never waits: it shows the last result and its time. One process at a time looks up all requested views. A view is
-looked up again if something has landed or was published since, at most once per REST_SECONDS.
+looked up again if something has landed or was published since, or if its lookup failed, at most once per REST_SECONDS.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class _Answer:
     wanted: Reference
     at: float
 
+    def is_good_for(self, wanted: Reference, now: float) -> bool:
+        """A result is, until something lands or is published; a failure says nothing of what was asked."""
+        return now - self.at < REST_SECONDS or (self.wanted == wanted and not self.dirty.failed)
+
 
 @dataclass
 class Lookup:
@@ -96,7 +100,7 @@ class Lookup:
             for key, wanted_state in wanted.items():
                 place, now = (settings.home, key), self.clock()
                 known = self._known.get(place)
-                good = known is not None and (known.wanted == wanted_state or now - known.at < REST_SECONDS)
+                good = known is not None and known.is_good_for(wanted_state, now)
                 if not good and place not in self._busy:
                     self._queue[place] = settings, wanted_state
             if self._queue and self._thread is None:

@@ -48,15 +48,18 @@ def change(
     form: Annotated[MigrationForm, Depends(parse_form)],
 ) -> RedirectResponse:
     """Makes the change in the user's name, and redirects to the page."""
+    seen: dict[str, int] = {}
     if form.after is not None and form.action != "rollback":
         _check_route_unchanged(settings, known.name, form.after)
+        seen = {"after": form.after}  # which the change's own commit checks, too
     function = _FUNCTIONS.get(form.action, form.action)
-    getattr(migration, function)(settings, known.name, by=user.get_name(), why=form.why)
+    getattr(migration, function)(settings, known.name, by=user.get_name(), why=form.why, **seen)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/migration", 303)
 
 
 def _check_route_unchanged(settings: Settings, view: str, after: int) -> None:
-    """Rejects an action that was decided on an outdated route. Not called for a rollback, which is always allowed."""
+    """Rejects an action that was decided on an outdated route, and says what has changed. Not called for a rollback,
+    which is always allowed."""
     now = route_of(settings, view)
     if (now.number if now else 0) == after:
         return

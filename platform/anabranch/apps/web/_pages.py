@@ -13,9 +13,10 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import Response
 
+from anabranch.apps.airflow.static_views import reprocess_dag
 from anabranch.apps.web import _charts
 from anabranch.apps.web._access import MIGRATE, REPLAY, MayEdit, may_start
-from anabranch.apps.web._airflow_runs import Airflow, DagRun, rebuilds, reprocess_dag
+from anabranch.apps.web._airflow_runs import Airflow, DagRun, rebuilds
 from anabranch.apps.web._checked_runs import SHOWN as RUNS_SHOWN
 from anabranch.apps.web._checked_runs import checked_runs
 from anabranch.apps.web._days import Day, Halves, days_of
@@ -32,6 +33,7 @@ from anabranch.change.run_names import recorded_run
 from anabranch.change.run_progress import work_of
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import VersionRef
+from anabranch.views.retired_versions import retired_versions
 
 router = APIRouter()
 WHOLE = "whole"
@@ -97,12 +99,24 @@ def one_view(request: Request, known: View, settings: Platform, year: int | None
     )  # fmt: skip
 
 
-async def runs_of_day(known: View, version: int, partition: str, airflow: Airflow) -> Runs | None:
+def reprocess_dag_of(known: View, version: int, settings: Platform) -> str:
+    """The DAG that people start for this version. Where the route can't be read, no version counts as retired, as for
+    the DAGs themselves."""
+    found = attempt(f"which versions of {known.name} are retired", lambda: retired_versions(settings, known.name))
+    retired = frozenset[int]() if isinstance(found, Failure) else found
+    left = [each for each in known.declared.values() if each.version not in retired]
+    return reprocess_dag(known.name, left, version)
+
+
+ReprocessDag = Annotated[str, Depends(reprocess_dag_of)]
+
+
+async def runs_of_day(known: View, version: int, partition: str, airflow: Airflow, dag: ReprocessDag) -> Runs | None:
     """Returns the runs that rebuild, or have just rebuilt, this day; None if no DAG does."""
     day = _day(partition)
     if version not in known.declared or day is None:
         return None
-    return await airflow.recent_runs(reprocess_dag(known.name), rebuilds(version, day))
+    return await airflow.recent_runs(dag, rebuilds(version, day))
 
 
 async def replay_runs(known: View, airflow: Airflow) -> Runs:
@@ -118,6 +132,7 @@ def one_partition(
     partition: str,
     user: GetUserDep,
     runs: Annotated[Runs | None, Depends(runs_of_day)],
+    reprocess: ReprocessDag,
 ) -> Response:
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
@@ -129,7 +144,7 @@ def one_partition(
     story = history_of(VersionRef(settings, known.name, version), day, standing.dirty)
     if story is None:
         raise HTTPException(404, f"nothing is known of this partition of {known.name} v{version}")
-    dag = reprocess_dag(known.name) if version in known.declared and day and not standing.retired else ""
+    dag = reprocess if version in known.declared and day and not standing.retired else ""
     return page(
         request, "partition.html", view=view, standing=standing, story=story, partition=partition, line=_line(story),
         run_of=partial(recorded_run, settings), runs=runs, dag=dag, allowed=bool(dag) and may_start(user, dag),

@@ -22,18 +22,21 @@ router = APIRouter(dependencies=[Depends(from_our_page), Depends(RequireEdit(REP
 
 @dataclass(frozen=True, slots=True)
 class ReplayForm:
-    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged."""
+    """The form's fields: ``share`` in percent, ``speed`` as a multiple of real time; None: unchanged. ``run``: the
+    replay that the person saw; "" if not given."""
 
     action: str
     share: float | None
     speed: float | None
+    run: str
 
 
 async def parse_form(request: Request) -> ReplayForm:
     """Parses the form. Raises HTTP 413 or 415, or BadInput FORM_UNREADABLE or ACTION_UNKNOWN."""
     fields = await form_of(request)
     action = one_of(("pace", "cancel"), fields)
-    return ReplayForm(action, number_of(fields, "share", float), number_of(fields, "speed", float))
+    run = fields.get("run", "")
+    return ReplayForm(action, number_of(fields, "share", float), number_of(fields, "speed", float), run)
 
 
 @router.post("/views/{view}/v{version}/replay")
@@ -48,10 +51,11 @@ def steer(
     """Makes the change in the user's name, and redirects to the page."""
     if version not in known.versions:
         raise HTTPException(404, f"{known.name} has no such version")
+    ref = VersionRef(settings, known.name, version)
     if form.action == "cancel":
-        control.cancel(VersionRef(settings, known.name, version), user.get_name())
+        control.cancel(ref, user.get_name(), form.run)
     else:
-        standing = control.active_replay(VersionRef(settings, known.name, version))
+        standing = control.active_replay(ref, form.run)
         wanted = pace_of({"share": form.share, "speed": form.speed}, read_control(settings, standing).pace)
         control.set_pace(settings, standing, wanted)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/replays", 303)

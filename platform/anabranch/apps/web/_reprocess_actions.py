@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
 from anabranch.apps.web._access import from_our_page
-from anabranch.apps.web._airflow_runs import Airflow, reprocess_dag
+from anabranch.apps.web._airflow_runs import Airflow
 from anabranch.apps.web._forms import Form, form_of
-from anabranch.apps.web._pages import View
+from anabranch.apps.web._pages import ReprocessDag, View
 from anabranch.change.request_fields import day_range
 from anabranch.core.errors import BadInput
 
@@ -42,13 +42,14 @@ async def reprocess(
     version: int,
     partition: str,
     airflow: Airflow,
+    dag: ReprocessDag,
     form: Annotated[ReprocessForm, Depends(parse_form)],
 ) -> RedirectResponse:
     """Starts the run in the user's name, and redirects to the page, which shows it. Airflow checks the user's right."""
     if version not in known.declared:
         raise HTTPException(404, f"{known.name} v{version} is not declared, so no DAG rebuilds it")
     conf = {"from": form.first, "to": form.last, "version": version}
-    await airflow.start(reprocess_dag(known.name), f"page__{form.once}", conf)
+    await airflow.start(dag, f"page__{form.once}", conf)
     return RedirectResponse(f"{request.scope.get('root_path', '')}/views/{known.name}/v{version}/{partition}", 303)
 
 

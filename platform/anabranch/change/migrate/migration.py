@@ -195,27 +195,27 @@ def _remaining_soak(migration: Migration, progress: StepProgress) -> float:
     return migration.soak_seconds - (age or 0.0)
 
 
-def halt(settings: Settings, view: str, *, by: str, why: str) -> Migration:
-    """Halt the migration: readers keep their versions, checks still run, and a failing one still rolls back. Raises
-    Conflict NOT_MOVING, ROUTE_MOVED."""
-    return _set_state(settings, view, by, why, state="halted")
+def halt(settings: Settings, view: str, *, by: str, why: str, after: int | None = None) -> Migration:
+    """Halt the migration: readers keep their versions, checks still run, and a failing one still rolls back. ``after``:
+    only if this is still the route's number, as a person saw it. Raises Conflict NOT_MOVING, ROUTE_MOVED."""
+    return _become(settings, view, by, why, after, ("halted", False))
 
 
-def resume(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+def resume(settings: Settings, view: str, *, by: str, why: str, after: int | None = None) -> Migration:
     """Resume after a halt; the newest step's soak time starts again. Raises Conflict NOT_MOVING, ROUTE_MOVED."""
-    return _set_state(settings, view, by, why, state="moving")
+    return _become(settings, view, by, why, after, ("moving", False))
 
 
-def skip_soak(settings: Settings, view: str, *, by: str, why: str) -> Migration:
+def skip_soak(settings: Settings, view: str, *, by: str, why: str, after: int | None = None) -> Migration:
     """Skip the rest of the newest step's soak time: the next ``advance`` takes the next step, if its checks pass. Also
     ends a halt. Raises Conflict NOT_MOVING, ROUTE_MOVED."""
-    return _set_state(settings, view, by, why, state="moving", hastened=True)
+    return _become(settings, view, by, why, after, ("moving", True))
 
 
-def _set_state(settings: Settings, view: str, by: str, why: str, *, state: State, hastened: bool = False) -> Migration:
+def _become(settings: Settings, view: str, by: str, why: str, after: int | None, to: tuple[State, bool]) -> Migration:
     route, migration = active_migration(settings, view)
-    changed = replace(migration, state=state, hastened=hastened)
-    return migration if changed == migration else _commit(settings, changed, changed.share, by, why, after=route.number)
+    changed, seen = replace(migration, state=to[0], hastened=to[1]), route.number if after is None else after
+    return migration if changed == migration else _commit(settings, changed, changed.share, by, why, after=seen)
 
 
 def rollback(settings: Settings, view: str, *, by: str, why: str) -> Migration:

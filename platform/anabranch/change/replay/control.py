@@ -49,15 +49,23 @@ def complete_deletion(ref: VersionRef) -> None:
                 delete_files(ref.settings, state)
 
 
-def active_replay(ref: VersionRef) -> ReplayState:
-    """Return the replay that runs, or was killed and hasn't ended. Raises BadInput NO_REPLAY."""
+def active_replay(ref: VersionRef, run: str = "") -> ReplayState:
+    """Return the replay that runs, or was killed and hasn't ended. Raises BadInput NO_REPLAY, or Conflict
+    REPLAY_CHANGED if it isn't the one of ``run``, which a person saw."""
     active = [state for state in list_states(ref) if not state.ended]
     if not active:
         raise BadInput(
             "NO_REPLAY",
             f"no replay of {ref} is active",
             state="nothing was changed",
-            next_step=f"anabranch replay status {ref.name}",
+            next_step=f"anabranch replay status {ref.name} --version {ref.version}",
+        )
+    if run and active[-1].run != run:
+        raise Conflict(
+            "REPLAY_CHANGED",
+            f"the replay {run} of {ref} has ended since you looked at it; {active[-1].run} is active now",
+            state="nothing was changed",
+            next_step="look at the replays of the view, and decide again",
         )
     return active[-1]
 
@@ -67,11 +75,11 @@ def set_pace(settings: Settings, state: ReplayState, pace: Pace) -> None:
     update_control(settings, state, lambda control: replace(control, pace=pace))
 
 
-def cancel(ref: VersionRef, by: str) -> ReplayState:
+def cancel(ref: VersionRef, by: str, run: str = "") -> ReplayState:
     """Cancel the replay and delete its files: at once if it was killed, otherwise before its next slice or step. If it
-    is published by then, it stays published. Raises BadInput NO_REPLAY."""
+    is published by then, it stays published. Raises what ``active_replay`` raises."""
     complete_deletion(ref)
-    state = active_replay(ref)
+    state = active_replay(ref, run)
     update_control(ref.settings, state, lambda control: replace(control, cancelled_by=by))
     try:
         with replay_lock(ref):

@@ -52,7 +52,7 @@ def rebuild(
         raise BadDefinition(
             "VIEW_KAPPA",
             f"{view.definition.origin}: {view} has no time partitions, so it has no batch half",
-            next_step=f"anabranch replay start {view.name} rebuilds it by its stream",
+            next_step=f"anabranch replay start {view.name} --version {view.version} rebuilds it by its stream",
         )
     if storage_of(path := manifest_path(view, run)).exists(path):
         return read_manifest(view, run)
