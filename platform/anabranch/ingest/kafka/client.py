@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -21,6 +22,8 @@ _UNAVAILABLE = {
     KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE,
 }  # fmt: skip
+
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LOGGER = logging.getLogger("anabranch.kafka")
 # librdkafka reports every refused connection; the caller gets one error with a next step instead
@@ -74,6 +77,15 @@ def translate_error(settings: Settings, error: KafkaError | KafkaException, doin
         brokers=settings.brokers,
         reason=str(cause),
     )
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """The time of a record. Kafka checks none that a producer sets itself: one outside of the years 1 to 9999 is the
+    nearest that Python has."""
+    try:
+        return _START + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return (datetime.max if milliseconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:

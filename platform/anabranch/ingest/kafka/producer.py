@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -27,7 +27,7 @@ from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.kafka.batches import size_of
-from anabranch.ingest.kafka.client import bad_options, client_config, translate_error
+from anabranch.ingest.kafka.client import bad_options, client_config, moment_of, translate_error
 
 DELIVERY_SECONDS = 60
 """How long a record may wait for an unavailable broker before its delivery fails."""
@@ -226,5 +226,5 @@ def receipt_of(message: Message) -> Receipt:
         topic=str(message.topic()),
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
-        append_time=datetime.fromtimestamp(milliseconds / 1000, UTC),
+        append_time=moment_of(int(milliseconds)),
     )

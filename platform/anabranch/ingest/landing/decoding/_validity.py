@@ -23,6 +23,7 @@ from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.patterns import java_pattern
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
+from anabranch.ingest.landing.decoding._append_times import is_held
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
 from anabranch.ingest.landing.decoding._documents import JSON
@@ -106,7 +107,7 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))
     yield F.col(CONTRACT).isNotNull()
     yield (F.year(time) >= topic.earliest_year) & (time <= received + bound)
-    yield received <= F.col("append_time") + bound
+    yield (received <= F.col("append_time") + bound) & is_held()
 
 
 Field = tuple[str, Mapping[str, Any], bool, list[int]]
