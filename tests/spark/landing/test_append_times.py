@@ -32,10 +32,10 @@ def test_a_record_with_a_time_that_no_table_holds_is_quarantined_and_landing_goe
     spark: SparkSession, settings: Settings, small: int
 ) -> None:
     settings = settings.model_copy(update={"small_commit_rows": small})
-    records: list[dict[str, Any]] = [
-        {"partition": 0, "offset": n, "append_time": ms * 1_000, "key": None, "value": json.dumps({"id": name}).encode()}
-        for n, (name, ms) in enumerate(TIMES_MS.items())
-    ]
+    records: list[dict[str, Any]] = []
+    for offset, (name, ms) in enumerate(TIMES_MS.items()):
+        coordinates = {"partition": 0, "offset": offset, "append_time": ms * 1_000}
+        records.append({**coordinates, "key": None, "value": json.dumps({"id": name}).encode()})
     landing = LandedBytes(settings, TOPIC, decode(raw_frame(spark, TOPIC, records), TOPIC), fast=False)
     landing.land([Sent(TOPIC.name, 0, len(records) - 1, NOON, b"")])
     rows = sorted(open_landing(settings, TOPIC).to_pyarrow_table().to_pylist(), key=lambda row: row["offset"])
