@@ -85,7 +85,7 @@ def moment_of(milliseconds: int) -> datetime:
     try:
         return _START + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        return (datetime.max if milliseconds > 0 else datetime.min).replace(tzinfo=UTC)
+        return datetime.max.replace(tzinfo=UTC) if milliseconds > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:

@@ -1,9 +1,9 @@
 """Columns of Avro records by the engine's own decoder, without a JSON text in between.
 
 The decoder alone can't be trusted: it ignores bytes behind a value, keeps texts that are no UTF-8, takes any byte for a
-boolean, and of an ``int`` or a short decimal it keeps as many bits as fit. So it reads each record with an end mark behind it, which must come out whole, and what is in doubt isn't
-accepted: such a record is read again as all others are (``_decode_fallback``). Only schemas that need nothing else are
-read this way, see ``_engine_type``.
+boolean, and of an ``int`` or a short decimal it keeps as many bits as fit. So it reads each record with an end mark
+behind it, which must come out whole, and what is in doubt isn't accepted: such a record is read again as all others are
+(``_decode_fallback``). Only schemas that need nothing else are read this way, see ``_engine_type``.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _digits(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _doubts(schema: Any, value: Column) -> Iterator[Column]:
     """What must be true of a decoded value, null or not, for it to be what the bytes say."""
     schema = _only(schema)
-    kind, logical = _kind(schema)
+    kind, _ = _kind(schema)
     if kind == "record":
         for field in schema["fields"]:
             yield from _doubts(field["type"], value[field["name"]])
