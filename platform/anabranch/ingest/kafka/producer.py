@@ -112,12 +112,7 @@ class Producer:
         """Validate one event and hand it to the client. The future is done after ``flush``, or earlier while more
         events are sent. Its error is DELIVERY_FAILED."""
         topic = self._topic_of(event)
-        try:
-            value = event.to_json()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise refused(
-                "event", f"can't be written as JSON: {error}", event_type=event.type, event_id=event.id
-            ) from None
+        value = event_json(event)
         self._check(topic, value)
         return self.send_checked(topic, event.subject.encode(), value)
 
@@ -217,6 +212,15 @@ class Producer:
             next_step="declare it in spark_jobs/contracts, then: anabranch topics create",
             topic=topic,
         )
+
+
+def event_json(event: Event) -> bytes:
+    """The event as it is sent. Raises EVENT_REFUSED for one that JSON can't hold."""
+    try:
+        return event.to_json()
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        why = f"can't be written as JSON: {error}"
+        raise refused("event", why, event_type=event.type, event_id=event.id) from None
 
 
 def receipt_of(message: Message) -> Receipt:
