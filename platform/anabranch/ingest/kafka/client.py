@@ -79,6 +79,24 @@ def translate_error(settings: Settings, error: KafkaError | KafkaException, doin
     )
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client can't go on: an idempotent producer that has lost the order of its records refuses everything
+    from then on."""
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
+def client_failed(settings: Settings, error: KafkaError) -> TryAgain:
+    """The error that ends a process whose client ``is_fatal``: the supervisor starts another one."""
+    return TryAgain(
+        "CLIENT_FAILED",
+        f"the client of Kafka at {settings.brokers} can't go on: {error}",
+        state="what the broker had confirmed is in the log; of what waited for its answer, each record may be or not",
+        next_step="nothing: the process ends, and is started again with a new client",
+        brokers=settings.brokers,
+        reason=str(error),
+    )
+
+
 def moment_of(milliseconds: int) -> datetime:
     """The time of a record. Kafka checks none that a producer sets itself: one outside of the years 1 to 9999 is the
     nearest that Python has."""
