@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
 from anabranch.ingest.landing.loaded_files import as_loaded
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, EVENTS, IS_EVENT, QUARANTINED, VALID, epoch_build
-from anabranch.ingest.landing.table.schema_growth import versions_note
+from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
 from anabranch.ingest.landing.table.sql import landed_rows, rows_of_files
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, numbered, summary
 from anabranch.lake import CommitMetadata
@@ -83,6 +83,7 @@ class ReleaseEpoch:
     ) -> None:
         self._table, self._topic, self._said = table, topic, said
         self._seen = table.version()
+        self._withdrawn = withdrawn_versions(topic, read_state(table, topic).versions)
         decided = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic)
         self._still = dict(Counter(reason for reason in decided["reason"].to_pylist() if reason))
         self._rows = decided.filter(pc.not_equal(decided["decision"], QUARANTINED))
@@ -154,8 +155,8 @@ class ReleaseEpoch:
     def _append(self, rows: pa.Table, before: LandingState) -> Released:
         valid = sum(decision in EVENTS for decision in rows["decision"].to_pylist())
         epoch = before.epoch + 1
-        extra: dict[str, Any] = summary(rows.select(SUMMARY_COLUMNS), before)
-        extra |= {**lateness_note(self._topic), **versions_note(self._topic)}
+        known = replace(before, versions=newest_versions(self._topic, before.versions, self._withdrawn))
+        extra: dict[str, Any] = {**summary(rows.select(SUMMARY_COLUMNS), known), **lateness_note(self._topic)}
         extra |= {"released": before.released + valid, "release": {**self._said, "records": rows.num_rows}}
         staged = stage_arrow(rows, str(folder_of(self._table)), epoch_build(epoch), EVENT_DATE)
         cut = Cut({self._topic.name: Position(epoch, before.offsets)})
