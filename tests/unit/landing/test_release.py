@@ -102,12 +102,11 @@ def test_a_release_is_done_beside_a_landing_that_commits_while_it_decodes_and_be
 ) -> None:
     land(settings, refused(1, "a"), refused(2, "bad"), refused(3, "b"), refused(4, "b"))
     faster = iter(range(10))
-    original = _release_epoch.append
 
     def beaten(*said: Any) -> object:
         if (n := next(faster, None)) is not None:
             land(settings, event(100 + n, f"x{n}"))
-        return original(*said)
+        return append(*said)
 
     monkeypatch.setattr(_release_epoch, "append", beaten)
     decoded = decoding(lambda: land(settings, event(50, "y")))

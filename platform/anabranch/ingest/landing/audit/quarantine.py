@@ -167,7 +167,7 @@ def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | Non
 def _kinds(table: DeltaTable, asked: _Asked) -> list[QuarantinedKind]:
     only, values = asked.sql()
     found = landed_rows(table).execute(_KINDS.format(only=only), values).fetchall()
-    return [QuarantinedKind(*row[-2:], Quarantined(*row[:-2])) for row in found]
+    return [QuarantinedKind(records, first, Quarantined(*newest)) for *newest, records, first in found]
 
 
 def _parts(rows: duckdb.DuckDBPyConnection, asked: _Asked) -> Iterator[_Asked]:
