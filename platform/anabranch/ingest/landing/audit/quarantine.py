@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Quarantined", "QuarantinedKind", "Released", "find_quarantined", "kinds_quarantined", "list_quarantined",
            "release"]  # fmt: skip
-PART_RECORDS: Final = 20_000
+PART_RECORDS: Final = 50_000
 PART_BYTES: Final = 64 << 20
 """A release reads so many records at once: all of them may be more than fit into memory."""
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -188,7 +188,7 @@ def release(
     kind: str | None = None,
 ) -> Released:
     """Decide again on quarantined records, with the current contracts; those that are valid now become new epochs: one
-    for each 20,000 records or 64 MiB of them.
+    for each 50,000 records or 64 MiB of them.
 
     ``offset``, ``kind``: that record, or those of that kind only; raises what ``kinds_quarantined`` raises. An epoch's
     metadata says that it is a release, ``why``, and ``by`` whom. Rows of files become loaded events. Safe to repeat: a
