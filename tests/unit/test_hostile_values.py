@@ -27,7 +27,7 @@ from anabranch.core.errors import EXIT_NEEDS_FIX, AnabranchError, BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.text.terminal_text import cell, printable
 from anabranch.ingest.kafka import look
-from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.quarantine import Quarantined, QuarantinedKind
 from anabranch.ingest.landing.audit.report import kinds_table, quarantine_table
 from anabranch.ingest.landing.table.contract_usage import Producer, VersionUsage
 from anabranch.ingest.landing.table.sql import landed_rows
@@ -71,7 +71,7 @@ def differences() -> str:
 
 
 SHOWN: dict[str, Callable[[], str]] = {
-    "quarantine list": lambda: in_terminal(kinds_table("flights", [RECORD])),
+    "quarantine list": lambda: in_terminal(kinds_table("flights", [QuarantinedKind(1, 1, RECORD)])),
     "quarantine list --kind": lambda: in_terminal(quarantine_table("flights", [RECORD], 5)),
     "census": lambda: in_terminal(seen()),
     "differences": differences,

@@ -128,6 +128,12 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a required field null": (data(origin=None), "contract: data.origin is missing"),
     "a required field empty": (data(origin=""), "contract: data.origin doesn't match"),
     "an object for a text": (data(origin={"a": ["JFK"]}), "contract: data.origin is no string"),
+    **{
+        f"an object with {name} in it for a text": (raw(text), "contract: data.")
+        for name, mark in {"U+2028": "\u2028", "U+2029": "\u2029", "U+0085": "\u0085"}.items()
+        for text in (f'"text":{{"a":"x{mark}y"}}', f'"tags":["a",["x{mark}y"]]')
+    },
+    "a number and a line break for a text": (data(text="5\n"), VALID),
     "a number for a text": (data(text=5), "contract: data.text is no string"),
     "true for a text": (data(text=True), "contract: data.text is no string"),
     "a number beyond doubles for a text": (raw('"text":1e999'), "contract: data.text is no string"),
@@ -263,3 +269,36 @@ def test_every_fault_of_the_samples_ends_in_quarantine(spark: SparkSession) -> N
         "broken_contract": {"contract", "envelope", "unknown_type", "unknown_contract"},
         "absurd_time": {"absurd_time", "envelope"},
     }
+
+
+NAMES = {"blank": " blank", "star": "*", "slash": "a/b", "plain": "plain"}
+RENAMED = Contract("thing.named", 1, {"type": "object", "properties": {
+    **{name: {"type": "integer", "sent_as": sent} for name, sent in NAMES.items() if name != "slash"},
+    "slash": {"type": "string", "sent_as": NAMES["slash"]},
+    "inner": {"type": "object", "sent_as": "* ", "properties": {"blank": {"type": "integer", "sent_as": " b"}}},
+}})  # fmt: skip
+TEXT_OF_IT = Contract("thing.retold", 1, {"type": "object", "properties": {"other": {"type": "integer"}}})
+NAMED: dict[str, tuple[str, str | None]] = {
+    "all of them": (r'{" blank":1,"*":2,"a/b":"12","plain":3,"* ":{" b":4}}', VALID),
+    "an escaped slash": (r'{"a\/b":"12"}', VALID),
+    "another type for another event's field": (r'{"other":"x"}', VALID),
+    "the same, and a null": (r'{"other":"x"," blank":null,"*":null}', VALID),
+    "a text behind a name with a blank": (r'{" blank":"x"}', "contract: data. blank is no integer"),
+    "a text behind a star": (r'{"*":"x"}', "contract: data.* is no integer"),
+    "a text behind a blank inside": (r'{"* ":{" b":"x"}}', "contract: data.* . b is no integer"),
+    "a text": (r'{"plain":"x"}', "contract: data.plain is no integer"),
+    "a number behind an escaped slash": (r'{"a\/b":12}', "contract: data.a/b is no string"),
+    "a number behind a slash": (r'{"a/b":12}', "contract: data.a/b is no string"),
+}
+
+
+def test_no_value_is_lost_whatever_its_name_in_the_records_is(spark: SparkSession) -> None:
+    topic = Topic("things", (RENAMED, TEXT_OF_IT))
+    body = {**BASE, "type": RENAMED.name, "data": "HERE"}
+    del body["dataschema"]
+    values = {name: json.dumps(body).replace('"HERE"', text).encode() for name, (text, _) in NAMED.items()}
+    rows = decided(spark, values, topic)
+    assert unexpected(rows, {name: reason for name, (_, reason) in NAMED.items()}) == {}
+    assert rows["all of them"]["thing_named"] == {
+        "blank": 1, "star": 2, "plain": 3, "slash": "12", "inner": {"blank": 4},
+    }  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from anabranch.ingest.landing.state import open_landing
 from support.avro_records import avro, in_wire_format, text
 from support.landed_bytes import landing_of
 from support.naive_reader import Record as Sent
+from support.things_topic import decided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +72,68 @@ def test_refused_records_are_landed_by_the_other_decoder(
     assert {row["epoch"] for row in rows} == {1}
     assert [row["reason"] for row in rows if row["decision"] == "quarantined"] == [
         "not_avro: it ends in the middle of a value, at byte 2 (by the schema of the topic)" for _ in {CUT} & {*values}
+    ]
+
+
+NUMBERS = {
+    "type": "record",
+    "name": "Thing",
+    "fields": [
+        ID,
+        {"name": "n", "type": "int"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "total", "type": {"type": "fixed", "name": "f", "size": 9, "logicalType": "decimal", "precision": 12}},
+        {"name": "size", "type": {"type": "enum", "name": "e", "symbols": ["S", "L"]}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "counts", "type": {"type": "array", "items": "int"}},
+    ],
+}
+NUMBERED = Contract("thing.counted", 1, {"type": "object", "properties": {
+    "id": {"type": "string"},
+    "n": {"type": "integer"},
+    "price": {"type": "number", "format": "decimal", "precision": 9, "scale": 2},
+    "total": {"type": "number", "format": "decimal", "precision": 12, "scale": 0},
+    "size": {"type": "string"},
+    "day": {"type": "string", "format": "date"},
+    "counts": {"type": "array", "items": {"type": "integer"}},
+}})  # fmt: skip
+SOUND = {
+    "n": b"\x04",
+    "price": b"\x04\x07\xcf",
+    "total": bytes(8) + b"\x05",
+    "size": b"\x02",
+    "day": b"\x02",
+    "counts": b"\x02\x06\x00",
+}
+WRAPPED = {
+    "an int": {"n": bytes.fromhex("feffffff1f")},
+    "a decimal": {"price": b"\x12" + (2**64 + 1999).to_bytes(9, "big")},
+    "a fixed decimal": {"total": (2**64 + 5).to_bytes(9, "big")},
+    "an enum": {"size": bytes.fromhex("8080808010")},
+    "a date": {"day": bytes.fromhex("8280808010")},
+    "an int of several": {"counts": b"\x02" + bytes.fromhex("feffffff1f") + b"\x00"},
+}
+
+
+def test_numbers_of_more_bits_than_their_type_has_are_never_cut_off(spark: SparkSession) -> None:
+    """The engine's decoder would keep the low bits: 19.99 for nine bytes of a decimal, 2147483647 for an int."""
+    topic = Topic("things", (NUMBERED,), records=Avro(id="id", time=Record.APPEND_TIME, schema=text(NUMBERS)))
+    values = {name: b"\x02a" + b"".join({**SOUND, **cut}.values()) for name, cut in {"sound": {}, **WRAPPED}.items()}
+    rows = [
+        {"partition": 0, "offset": n, "append_time": APPENDED, "key": None, "value": value}
+        for n, value in enumerate(values.values())
+    ]
+    frame = decode_fast(raw_frame(spark, topic, rows), topic)
+    assert frame is not None
+    first = dict(zip(values, sorted(frame.collect(), key=lambda row: row.offset), strict=True))
+    assert {name for name, row in first.items() if row.decision == "valid"} == {"sound"}
+    assert first["sound"].thing_counted.asDict() == {
+        "id": "a", "n": 2, "price": Decimal("19.99"), "total": 5, "size": "L", "day": date(1970, 1, 2), "counts": [3],
+    }  # fmt: skip
+    by_json, by_both = (decided(spark, values, topic, fast=fast) for fast in (False, True))
+    compared = ("decision", "reason", "thing_counted")
+    assert [[by_both[name][each] for each in compared] for name in values] == [
+        [by_json[name][each] for each in compared] for name in values
     ]
 
 

@@ -13,6 +13,7 @@ from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from google.protobuf import descriptor_pb2
 from support.avro_records import avro, in_wire_format, text
 from support.map_records import SHELF_SCHEMA, protobuf_shelf
+from support.proto2_records import NO_UTF8, field, label, proto2_schema
 from support.things_topic import decided, unexpected
 
 if TYPE_CHECKING:
@@ -135,3 +136,20 @@ def test_maps_of_protobuf(spark: SparkSession) -> None:
     assert landed["boxes"] == [(str(2**63), {"width": 0, "tags": [("colour", "red")]})]
     assert rows["empty"]["shelf_counted"]["labels"] == []
     assert rows["a key twice"]["shelf_counted"]["labels"] == [("k", "last")]
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["into columns", "by JSON, with a map"])
+def test_texts_of_proto2_that_are_no_utf8_are_quarantined_beside_good_records(spark: SparkSession, fast: bool) -> None:
+    fields: dict[str, Any] = {"note": {"type": "string"}, **({} if fast else {"labels": a_map(type="string")})}
+    records = Protobuf(id="id", time=Record.APPEND_TIME, schemas={9: proto2_schema()})
+    values = {
+        "good": field(1, b"s-1") + field(2, b"Zurich") + label(b"a", b"b"),
+        "a text": field(1, b"s-2") + field(2, NO_UTF8),
+        "a key": field(1, b"s-3") + label(NO_UTF8, b"b"),
+        "a value": field(1, b"s-4") + label(b"a", NO_UTF8),
+    }
+    wired = {name: in_wire_format(9, b"\x00" + value) for name, value in values.items()}
+    rows = decided(spark, wired, Topic("shelves", (contract(**fields),), records=records), fast=fast)
+    reasons = {"good": None, "a text": "not_utf8", "a key": "not_utf8", "a value": "not_utf8"}
+    assert unexpected(rows, reasons) == {}
+    assert rows["good"]["shelf_counted"]["note"] == "Zurich"

@@ -10,7 +10,7 @@ from anabranch.apps.cli._census_commands import census_table
 from anabranch.apps.cli._tables import print_whole
 from anabranch.certify.certificates import Certificate, Checksum
 from anabranch.certify.rendering import certificates_table
-from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.quarantine import Quarantined, QuarantinedKind
 from anabranch.ingest.landing.audit.report import kinds_table, proof_table, quarantine_table
 from anabranch.ingest.landing.audit.verify import PartitionProof, Proof
 from anabranch.ingest.landing.table.contract_usage import Producer, VersionUsage
@@ -58,7 +58,7 @@ def wide() -> Table:
 TABLES = {
     "proof": proof_table(proof()),
     "proof with gaps": proof_table(proof(wrong=("offset 12 is missing", "offset 13 landed twice"), lag=1_234)),
-    "kinds": kinds_table("flights", records()),
+    "kinds": kinds_table("flights", [QuarantinedKind(3, 0, records()[-1])]),
     "quarantine": quarantine_table("flights", records(), 50),
     "certificates": certificates_table("delays", 1, certificates()),
     "census": census_table(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import confluent_kafka
 import pytest
 from anabranch.apps.cli.main import app as command_line
 from anabranch.contracts import Contract, Topic
@@ -228,6 +229,29 @@ def test_it_ends_when_nobody_would_be_answered_any_more(settings: Settings, monk
     monkeypatch.setattr(sender, "_client", SimpleNamespace(poll=fails))
     monkeypatch.setattr(os, "_exit", ended.append)
     sender._poll()
+    assert ended == [1]
+
+
+def test_a_client_that_can_not_go_on_ends_the_process_after_it_has_answered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[int]()
+    fatal = confluent_kafka.KafkaError(confluent_kafka.KafkaError._FATAL)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise confluent_kafka.KafkaException(fatal)
+
+    async def one() -> None:
+        sender = Sender(settings, DECLARED)
+        sender._loop = asyncio.get_running_loop()
+        monkeypatch.setattr(sender, "_client", SimpleNamespace(produce=refuse, poll=lambda _: 0))
+        monkeypatch.setattr(os, "_exit", ended.append)
+        with pytest.raises(Undelivered):
+            await sender.send("payments", [Prepared(b"k", EVENT, {})])
+        asyncio.get_running_loop().call_later(5, sender._stopped.set)
+        await asyncio.to_thread(sender._poll)
+
+    asyncio.run(one())
     assert ended == [1]
 
 

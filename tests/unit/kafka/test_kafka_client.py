@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -13,12 +15,39 @@ from anabranch.contracts import Contract, Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka import Producer, look
 from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets
 from anabranch.ingest.kafka.client import client_config
-from anabranch.ingest.kafka.producer import open_client
+from anabranch.ingest.kafka.producer import open_client, receipt_of
 
 pytestmark = pytest.mark.unit
+
+
+class Sent:
+    """What the client's library gives of a record."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = milliseconds
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._milliseconds
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        return lambda: None
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "right"),
+    [
+        (1_704_067_200_001, datetime(2024, 1, 1, 0, 0, 0, 1_000, UTC)),
+        (1_704_067_200_001_000, datetime.max.replace(tzinfo=UTC)),
+        (-(2**62), datetime.min.replace(tzinfo=UTC)),
+    ],
+    ids=["a time", "microseconds for milliseconds", "before the year 1"],
+)
+def test_a_record_with_any_time_can_be_looked_at_and_has_a_receipt(milliseconds: int, right: datetime) -> None:
+    message: Any = Sent(milliseconds)
+    assert look._record(message).append_time == receipt_of(message).append_time == right
 
 
 @pytest.fixture

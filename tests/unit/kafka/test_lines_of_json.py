@@ -11,6 +11,8 @@ import pytest
 from anabranch.contracts import Contract, Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka import lines
 from anabranch.ingest.kafka.event_files import read_events
 from anabranch.ingest.kafka.look import LogRecord
 
@@ -43,3 +45,43 @@ def test_a_record_is_shown_on_one_line_with_its_own_characters(value: str) -> No
     assert "\n" not in shown
     assert "\r" not in shown
     assert json.loads(shown)["value"] == {"text": TEXT}
+
+
+class Client:
+    """Stands for the producer: what it was given, and whether that was flushed."""
+
+    def __init__(self, *_: object) -> None:
+        self.given: list[bytes] = []
+        self.flushed = 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def send_raw(self, topic: str, key: bytes | None, value: bytes, delivered: object) -> None:
+        if len(value) > 1_000:
+            raise BadInput("EVENT_REFUSED", "too large, of no line that is known")
+        self.given.append(value)
+
+    def flush(self) -> None:
+        self.flushed = len(self.given)
+
+
+def test_a_line_that_is_too_large_is_named_and_those_before_it_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client()
+    monkeypatch.setattr(lines, "Producer", lambda *_: client)
+    declared = Declarations({"notes": Topic("notes", (NOTED,), max_message_bytes=1_500)})
+    sound = {"specversion": "1.0", **json.loads(event(1)), "subject": "s", "dataschema": NOTED.uri}
+    large = {**sound, "data": {"text": "x" * 1_000}}
+    sent = [json.dumps(each).encode() for each in (sound, sound, large, sound)]
+    with pytest.raises(BadInput) as caught:
+        lines.send_lines(Settings(home=tmp_path), declared, "notes", sent)
+    assert (caught.value.code, caught.value.fields["line"]) == ("EVENT_REFUSED", 3)
+    assert "line 3: " in caught.value.what
+    assert "bytes are more than the topic's 988" in caught.value.what
+    assert caught.value.state == "sent before it: 2 lines"
+    assert client.flushed == 2

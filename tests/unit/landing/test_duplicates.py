@@ -70,6 +70,28 @@ def test_of_copies_in_a_micro_batch_the_first_one_appended_is_the_event(landing:
     assert repeated(landing, ("a", later), "a", "b", "a", "b", "c") == [True, False, False, True, True, False]
 
 
+def test_an_index_that_can_not_be_written_fails_no_commit_and_is_caught_up(
+    landing: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: the epoch is in the table by then."""
+    duplicates = opened(landing)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for part in ("add", "save"):
+        name = f"e-{part}"
+        assert not duplicates.find_duplicates(batch(name)).any()
+        landing.land([departed(name)])
+        landing.table.update_incremental()
+        with monkeypatch.context() as patch:
+            patch.setattr(duplicates._index, part, full)
+            duplicates.record_committed()
+        duplicates.catch_up()
+        assert duplicates.find_duplicates(batch(name, "new")).tolist() == [True, False]
+        assert repeated(landing, name, "new") == [True, False]
+
+
 def test_two_texts_are_one_id_only_as_a_pair(landing: Landing) -> None:
     landing.land([departed("bc", source="a"), departed("c", source="ab")])
     rows = batch("c", "bc", "c").set_column(4, "source", pa.array(["a", "ab", "ab"]))

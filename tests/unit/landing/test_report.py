@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from io import StringIO
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.ingest.landing.audit import quarantine
-from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.landing.audit.quarantine import Quarantined, kinds_quarantined
 from anabranch.ingest.landing.audit.report import kinds_table, proof_table
 from anabranch.ingest.landing.audit.verify import PartitionProof, Proof
+from anabranch.ingest.landing.state import open_landing, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, landing_schema
+from anabranch.lake import CommitMetadata
+from anabranch.lake.commits import append
+from anabranch.lake.cut import Cut, Position
+from anabranch.lake.files import stage_arrow
+from anabranch.lake.log.delta_tables import folder_of
 from rich.console import Console, RenderableType
+from support.landed_sample import FLIGHTS
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -30,14 +40,28 @@ MANY = [
 ]
 
 
+def landed(settings: Settings, records: list[Quarantined]) -> None:
+    """A landing table with these records in quarantine."""
+    table = open_landing(settings, FLIGHTS)
+    rows = [{**asdict(each), "decision": "quarantined"} for each in records]
+    staged = stage_arrow(
+        pa.Table.from_pylist(rows, landing_schema(FLIGHTS)), str(folder_of(table)), "epoch-1-a", EVENT_DATE, INDEXED
+    )
+    extra = {"watermark_us": None, "rows": len(rows)}
+    cut = Cut({FLIGHTS.name: Position(1, {0: 1000})})
+    append(table, staged, CommitMetadata(writer_of(FLIGHTS), "first", cut, extra=extra))
+
+
 def shown(table: RenderableType) -> str:
     file = StringIO()
     Console(file=file, width=200).print(table)
     return file.getvalue()
 
 
-def test_records_of_one_kind_are_one_line_the_most_first() -> None:
-    lines = [line for line in shown(kinds_table("flights", MANY)).splitlines() if "0:" in line]
+def test_records_of_one_kind_are_one_line_the_most_first(listed: Settings) -> None:
+    lines = [
+        line for line in shown(kinds_table("flights", kinds_quarantined(listed, FLIGHTS))).splitlines() if "0:" in line
+    ]
     assert len(lines) == 2
     assert [cell.strip() for cell in lines[0].split("│")[1:-1]] == [
         "120", "dep_delay", "flight.departed", "1 to 2", "0:119", "dep_delay: '119' is not of type integer",
@@ -46,14 +70,18 @@ def test_records_of_one_kind_are_one_line_the_most_first() -> None:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> list[Quarantined]:
-    """What the landing table has in quarantine: reading it is what tests/system/test_landing.py does."""
-    records = list(MANY)
-    monkeypatch.setattr(quarantine, "list_quarantined", lambda settings, topic, offset=None: records)
-    return records
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("ANABRANCH_HOME", str(tmp_path))
+    return load_settings(home=tmp_path)
 
 
-def test_the_command_counts_kinds_and_lists_the_one_that_is_asked_for(listed: list[Quarantined]) -> None:
+@pytest.fixture
+def listed(home: Settings) -> Settings:
+    landed(home, MANY)
+    return home
+
+
+def test_the_command_counts_kinds_and_lists_the_one_that_is_asked_for(listed: Settings) -> None:
     whole = CliRunner().invoke(app, ["quarantine", "list", "flights"], env={"COLUMNS": "200"})
     assert whole.exit_code == 0
     assert "flights: 123 in quarantine" in whole.stdout
@@ -67,7 +95,7 @@ def test_the_command_counts_kinds_and_lists_the_one_that_is_asked_for(listed: li
 
 
 @pytest.mark.parametrize("command", ["list", "release"])
-def test_a_kind_that_is_not_there_names_those_that_are(listed: list[Quarantined], command: str) -> None:
+def test_a_kind_that_is_not_there_names_those_that_are(listed: Settings, command: str) -> None:
     refused = CliRunner().invoke(app, ["quarantine", command, "flights", "--kind", "envelope"])
     assert refused.exit_code == 1
     assert "flights is not in quarantine as 'envelope' [NOT_QUARANTINED]" in refused.output
@@ -76,9 +104,9 @@ def test_a_kind_that_is_not_there_names_those_that_are(listed: list[Quarantined]
 
 @pytest.mark.parametrize("command", ["list", "release"])
 def test_nothing_there_is_said_and_no_engine_is_started(
-    listed: list[Quarantined], command: str, monkeypatch: pytest.MonkeyPatch
+    home: Settings, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed.clear()
+    open_landing(home, FLIGHTS)
     monkeypatch.setattr("anabranch.core.engine.lifetime.session", None)
     said = CliRunner().invoke(app, ["quarantine", command, "flights"])
     assert (said.exit_code, said.stdout) == (0, "flights: nothing is in quarantine\n")

@@ -18,7 +18,7 @@ from anabranch.core.part_report import MOST_REASONS, Source
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.batches import Batch, RawRecord
 from anabranch.ingest.kafka.producer import open_client
-from anabranch.ingest.queues import _connection
+from anabranch.ingest.queues import _connection, _taking
 from anabranch.ingest.queues._taking import Taker
 from support.processes import eventually
 
@@ -121,3 +121,26 @@ def test_a_client_that_refuses_everything_at_once_keeps_the_connection_alive(tmp
     assert not taker._deliver(connection, Batch(client, "sales", [RawRecord(None, b"1")]))
     assert len(beats) == 3
     assert taker.looked > 0
+
+
+class Finished:
+    """The client after a fatal error: it refuses everything, for ever."""
+
+    error = confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._FATAL))
+
+    def produce(self, *_: object, **__: object) -> None:
+        raise self.error
+
+    def poll(self, _: float) -> None:
+        pass
+
+
+def test_a_client_that_can_not_go_on_ends_the_thread_and_so_the_process(tmp_path: Path) -> None:
+    client: Any = Finished()
+    connection: Any = type("Connection", (), {"process_data_events": lambda *_: None})()
+    stop = threading.Event()
+    taker = Taker(Settings(home=tmp_path), Queue("shop", "sales"), TOPIC, client, Source(), stop)
+    threading.Timer(5, stop.set).start()
+    with pytest.raises(_taking.ClientFailed, match="CLIENT_FAILED"):
+        taker._deliver(connection, Batch(client, "sales", [RawRecord(None, b"1")]))
+    stop.set()

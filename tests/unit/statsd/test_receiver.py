@@ -172,3 +172,16 @@ def test_a_topic_that_is_missing_for_a_while_loses_nothing(settings: Settings) -
     assert len(receiver._failed) == 3
     assert "Kafka doesn't take records" in source.waits_for
     assert source.refused == {}
+
+
+def test_a_client_that_can_not_go_on_ends_the_process(settings: Settings) -> None:
+    client, source, stop = Refusing({}), Source(), threading.Event()
+    client.error = confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._FATAL))
+    receiver = Receiver(settings, client, source, lambda: None)
+    receiver._send(RawRecord(b"a", b"1"))
+    threading.Timer(5, stop.set).start()
+    with pytest.raises(TryAgain, match="CLIENT_FAILED"):
+        receiver.run(stop)
+    assert not stop.is_set()
+    assert source.refused == {"the part ended before the broker had them": 1}
+    stop.set()

@@ -33,23 +33,24 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
-    from anabranch.ingest.landing.audit.quarantine import find_quarantined
+    from anabranch.ingest.landing.audit.quarantine import find_quarantined, kinds_quarantined
     from anabranch.ingest.landing.audit.report import kinds_table, place, quarantine_table
 
     settings, declared = project()
-    records = find_quarantined(settings, declared.topic(topic), kind=kind)
+    found = declared.topic(topic)
     if as_json:
+        records = find_quarantined(settings, found, kind=kind, content=False)
         lines = [
             {"at": place(r.partition, r.offset), "epoch": r.epoch, "kind": r.kind, "type": r.type, "reason": r.reason}
             for r in records
         ]
         typer.echo(json.dumps(lines))
-    elif not records:
-        typer.echo(f"{topic}: nothing is in quarantine")
     elif kind is not None:
-        print_whole(quarantine_table(topic, records, limit))
+        print_whole(quarantine_table(topic, find_quarantined(settings, found, kind=kind, content=False), limit))
+    elif not (kinds := kinds_quarantined(settings, found)):
+        typer.echo(f"{topic}: nothing is in quarantine")
     else:
-        print_whole(kinds_table(topic, records))
+        print_whole(kinds_table(topic, kinds))
         typer.echo(
             f"anabranch quarantine list {topic} --kind KIND lists the records, show {topic} PARTITION:OFFSET one"
         )
@@ -79,12 +80,12 @@ def release_command(
 ) -> None:
     """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
     from anabranch.core.engine.lifetime import engine
-    from anabranch.ingest.landing.audit.quarantine import find_quarantined, release
+    from anabranch.ingest.landing.audit.quarantine import kinds_quarantined, release
     from anabranch.serve.routes import this_reader
 
     settings, declared = project()
     found, place = declared.topic(topic), None if at is None else _coordinates(at)
-    if not find_quarantined(settings, found, place, kind):  # before an engine is started
+    if not kinds_quarantined(settings, found, place, kind):  # before an engine is started
         typer.echo(f"{topic}: nothing is in quarantine")
         return
     with engine(settings, "anabranch-release") as spark:

@@ -73,7 +73,14 @@ class ProtobufReader:
         if not message.IsInitialized():
             missing = ", ".join(message.FindInitializationErrors()[:3])
             raise Undecodable(f"not_protobuf: required fields are missing: {missing} ({of})")
-        return kind[1](message)
+        try:
+            return kind[1](message)
+        except Undecodable:
+            raise
+        except UnicodeDecodeError:  # the library's, of a map whose keys aren't UTF-8
+            raise Undecodable(f"not_utf8: a text in it is no UTF-8 ({of})") from None
+        except Exception as error:  # whatever the library makes of a value that it has parsed
+            raise Undecodable(f"not_protobuf: it can't be read: {type(error).__name__}: {error} ({of})") from None
 
 
 @lru_cache(maxsize=256)
@@ -189,12 +196,21 @@ def _value(field: FieldDescriptor, path: str) -> Write:
         case FieldDescriptor.CPPTYPE_ENUM:
             names = {each.number: each.name for each in field.enum_type.values}
             return lambda value: names.get(value, value)
+        case FieldDescriptor.CPPTYPE_STRING if field.type == FieldDescriptor.TYPE_STRING:
+            return lambda value: _text(value, path)
         case _:
             return _same  # msgspec writes bytes in base64
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _text(value: Any, path: str) -> str:
+    """The text. Of proto2 the library doesn't check texts: it gives one that is no UTF-8 as its bytes."""
+    if isinstance(value, str):
+        return value
+    raise Undecodable(f"not_utf8: {path} is no UTF-8 text")
 
 
 def _moment(message: Any, path: str) -> datetime:

@@ -35,7 +35,7 @@ class Event:
         """The bytes of the log record. The record's key is ``subject``. A ``Decimal`` becomes a string of its digits,
         because ``json`` can't write one as a number.
 
-        Raises TypeError for a value that JSON doesn't have.
+        Raises TypeError or ValueError for a value that JSON doesn't have, and a time without a zone.
         """
         body: dict[str, Any] = {
             "specversion": SPEC_VERSION,
@@ -52,7 +52,7 @@ class Event:
         if self.receivedtime is not None:
             body["receivedtime"] = rfc3339(self.receivedtime)
         body["data"] = dict(self.data)
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=json_text).encode()
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=json_text).encode()
 
 
 def json_text(value: object) -> str:

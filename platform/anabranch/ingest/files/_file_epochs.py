@@ -29,7 +29,7 @@ from anabranch.ingest.landing.duplicates import Duplicates, mark_duplicates
 from anabranch.ingest.landing.loaded_files import LoadedFile, Loads, as_loaded, file_note
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, INDEXED, epoch_build
-from anabranch.ingest.landing.table.schema_growth import versions_note
+from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
 from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, numbered, summary
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
@@ -59,6 +59,7 @@ class FileEpochs:
     def __post_init__(self) -> None:
         self._duplicates = Duplicates(self.settings, self.topic, self.table, every_age=True)
         self._uri = str(folder_of(self.table))
+        self._withdrawn = withdrawn_versions(self.topic, read_state(self.table, self.topic).versions)
 
     def land(self, file: LoadedFile, kind: str, prepared: Prepared, loads: Loads) -> tuple[Counter[str], Counter[str]]:
         """Land the rows of ``file`` that haven't landed by ``loads``. Returns the number of rows by decision, and the
@@ -115,13 +116,14 @@ class FileEpochs:
         self, file: LoadedFile, first: int, until: int, decided: pa.Table, before: LandingState
     ) -> Counter[str]:
         epoch = before.epoch + 1
-        known = replace(before, loads=before.loads.after(file, until))
+        versions = newest_versions(self.topic, before.versions, self._withdrawn)
+        known = replace(before, loads=before.loads.after(file, until), versions=versions)
         rows = numbered(decided, before, self.topic)
         self._duplicates.catch_up()
         rows = as_loaded(mark_duplicates(rows, self._duplicates.find_duplicates(rows)))
         staged = stage_days(rows, self._uri, epoch_build(epoch))
         said: dict[str, Any] = summary(rows.select(SUMMARY_COLUMNS), known)
-        said |= {**lateness_note(self.topic), **versions_note(self.topic), **file_note(file, first, until)}
+        said |= {**lateness_note(self.topic), **file_note(file, first, until)}
         cut = Cut({self.topic.name: Position(epoch, before.offsets)})
         batch = f"load:{file.sha256[:16]}:{first}"
         append(self.table, staged, CommitMetadata(writer_of(self.topic), batch, cut, extra=said))

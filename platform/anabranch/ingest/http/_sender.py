@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, Message
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
 from anabranch.ingest.http._bodies import Prepared
+from anabranch.ingest.kafka.client import client_failed, is_fatal
 from anabranch.ingest.kafka.producer import open_client
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Sender:
         self._waiting: dict[_Request, None] = {}  # in the order of their arrival
         self._records = self._bytes = 0
         self._answered: deque[_Request] = deque()
+        self._fatal: KafkaError | None = None
         self._stopped, self._lock = threading.Event(), threading.Lock()
         self._poller = threading.Thread(target=self._poll, name="kafka-poll", daemon=True)
 
@@ -124,6 +126,9 @@ class Sender:
                 if self._answered:
                     with suppress(RuntimeError):  # the loop has ended
                         self._loop.call_soon_threadsafe(self._settle)
+                if self._fatal is not None:
+                    time.sleep(_POLL_SECONDS)  # for the answers to the requests that it has failed
+                    raise client_failed(self._settings, self._fatal)
         except Exception:
             log.critical("nobody would be answered any more: the process ends, and is started again", exc_info=True)
             os._exit(1)
@@ -135,6 +140,8 @@ class Sender:
         self._count(request, error)
 
     def _count(self, request: _Request, error: KafkaError | None) -> None:
+        if error is not None and is_fatal(error):
+            self._fatal = error
         with self._lock:
             request.error = request.error or error
             request.left -= 1

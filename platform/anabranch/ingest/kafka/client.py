@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -21,6 +22,8 @@ _UNAVAILABLE = {
     KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE,
 }  # fmt: skip
+
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LOGGER = logging.getLogger("anabranch.kafka")
 # librdkafka reports every refused connection; the caller gets one error with a next step instead
@@ -74,6 +77,33 @@ def translate_error(settings: Settings, error: KafkaError | KafkaException, doin
         brokers=settings.brokers,
         reason=str(cause),
     )
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client can't go on: an idempotent producer that has lost the order of its records refuses everything
+    from then on."""
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
+def client_failed(settings: Settings, error: KafkaError) -> TryAgain:
+    """The error that ends a process whose client ``is_fatal``: the supervisor starts another one."""
+    return TryAgain(
+        "CLIENT_FAILED",
+        f"the client of Kafka at {settings.brokers} can't go on: {error}",
+        state="what the broker had confirmed is in the log; of what waited for its answer, each record may be or not",
+        next_step="nothing: the process ends, and is started again with a new client",
+        brokers=settings.brokers,
+        reason=str(error),
+    )
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """The time of a record. Kafka checks none that a producer sets itself: one outside of the years 1 to 9999 is the
+    nearest that Python has."""
+    try:
+        return _START + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if milliseconds > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def unreachable(settings: Settings, doing: str, reason: str) -> TryAgain:

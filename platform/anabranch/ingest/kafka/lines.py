@@ -17,7 +17,8 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.text import strict_json
 from anabranch.core.text.quantities import counted
-from anabranch.ingest.kafka.producer import Producer
+from anabranch.ingest.kafka.batches import size_of
+from anabranch.ingest.kafka.producer import RECORD_OVERHEAD, Producer
 
 
 @dataclass
@@ -102,4 +103,6 @@ def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:
     key = text.encode() if isinstance(text, str) and text else None
     if (problem := check.problem(value, content, keyed=key is not None)) is not None:
         raise ValueError(": ".join(problem))
+    if (size := size_of(key, value, None)) > (limit := topic.max_message_bytes - RECORD_OVERHEAD):
+        raise ValueError(f"{size} bytes are more than the topic's {limit}")
     return key

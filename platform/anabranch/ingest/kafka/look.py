@@ -19,7 +19,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.text import strict_json
 from anabranch.ingest.kafka._assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
-from anabranch.ingest.kafka.client import translate_error, unreachable
+from anabranch.ingest.kafka.client import moment_of, translate_error, unreachable
 
 _LINE_BREAKS: Final = re.compile(r"[\r\n]+")
 
@@ -127,7 +127,7 @@ def _messages(settings: Settings, topic: str, first: Mapping[int, int]) -> Gener
 
 def _record(message: Message) -> LogRecord:
     kind, milliseconds = message.timestamp()
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind else None
+    moment = moment_of(int(milliseconds)) if kind else None
     given: Iterable[Any] = message.headers() or ()
     headers = tuple((str(name), _bytes(value)) for name, value in given)
     return LogRecord(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -27,7 +27,7 @@ from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import existing_topics
 from anabranch.ingest.kafka.batches import size_of
-from anabranch.ingest.kafka.client import bad_options, client_config, translate_error
+from anabranch.ingest.kafka.client import bad_options, client_config, moment_of, translate_error
 
 DELIVERY_SECONDS = 60
 """How long a record may wait for an unavailable broker before its delivery fails."""
@@ -112,12 +112,7 @@ class Producer:
         """Validate one event and hand it to the client. The future is done after ``flush``, or earlier while more
         events are sent. Its error is DELIVERY_FAILED."""
         topic = self._topic_of(event)
-        try:
-            value = event.to_json()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise refused(
-                "event", f"can't be written as JSON: {error}", event_type=event.type, event_id=event.id
-            ) from None
+        value = event_json(event)
         self._check(topic, value)
         return self.send_checked(topic, event.subject.encode(), value)
 
@@ -219,6 +214,15 @@ class Producer:
         )
 
 
+def event_json(event: Event) -> bytes:
+    """The event as it is sent. Raises EVENT_REFUSED for one that JSON can't hold."""
+    try:
+        return event.to_json()
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        why = f"can't be written as JSON: {error}"
+        raise refused("event", why, event_type=event.type, event_id=event.id) from None
+
+
 def receipt_of(message: Message) -> Receipt:
     """The receipt of a delivered record. Its time is the broker's, because topics are declared with LogAppendTime."""
     _, milliseconds = message.timestamp()
@@ -226,5 +230,5 @@ def receipt_of(message: Message) -> Receipt:
         topic=str(message.topic()),
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
-        append_time=datetime.fromtimestamp(milliseconds / 1000, UTC),
+        append_time=moment_of(int(milliseconds)),
     )

@@ -18,7 +18,7 @@ from anabranch.contracts.model.records import Headers, Mapped, plain_key
 from anabranch.contracts.sending import RecordCheck, json_text, refused
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.kafka.producer import Producer, Receipt
+from anabranch.ingest.kafka.producer import Producer, Receipt, event_json
 
 _Prepared = tuple[bytes | None, bytes, Event | None]
 """Key and value of a record, and the event if it has an envelope."""
@@ -52,10 +52,10 @@ def send_all(
         if "id" in given and len(records := list(records)) > 1:
             raise _unusable("id", "one id can't stand for several events", "give Event objects")
         events = [each if isinstance(each, Event) else _event(found, each, **given) for each in records]
-        prepared: list[_Prepared] = [(each.subject.encode() or None, each.to_json(), each) for each in events]
+        prepared: list[_Prepared] = [_enveloped(each) for each in events]
         headers: Headers = None
     else:
-        headers = [(name, text.encode()) for name, text in given.pop("headers", {}).items()]
+        headers = [(name, _bytes("headers", text)) for name, text in given.pop("headers", {}).items()]
         if found.records.shares_id and len(records := list(records)) > 1:
             raise _unusable("id", "one id can't stand for several records", "send each with its own key or headers")
         prepared = [_plain(found, each, **given) for each in records]
@@ -87,6 +87,18 @@ def _event(
     )  # fmt: skip
 
 
+def _enveloped(event: Event) -> _Prepared:
+    value = event_json(event)  # first: its texts are checked then
+    return event.subject.encode() or None, value, event
+
+
+def _bytes(field: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise _unusable(field, f"{text!a} is no text: {error}", "give a text that UTF-8 can hold") from None
+
+
 def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") -> _Prepared:
     mapping = topic.records
     assert isinstance(mapping, Mapped)  # noqa: S101 - the caller has looked
@@ -94,15 +106,15 @@ def _plain(topic: Topic, record: Mapping[str, Any] | Event, *, key: str = "") ->
         raise _unusable("record", f"topic {topic.name} has records without an envelope", "give the record itself")
     if Record.KEY in mapping.id_parts and not key:
         raise _unusable("key", f"the id of {topic.name}'s records is their key", "give key")
-    text = key or plain_key(mapping, topic.contracts[0], record)
     try:
+        text = key or plain_key(mapping, topic.contracts[0], record)
         value = json.dumps(
             dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=json_text
         ).encode()
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
         what = f"it can't be written as JSON: {error}"
         raise _unusable("record", what, "use texts for what JSON has no type for") from None
-    return text.encode() if text else None, value, None
+    return _bytes("key", text) if text else None, value, None
 
 
 def _unusable(field: str, what: str, next_step: str) -> BadInput:

@@ -3,7 +3,8 @@
 The table records the landed offsets, as the checkpoint does. So a checkpoint that disagrees (restored from an older
 copy, of another topic, torn, or ahead of a table that was restored or moved away) costs nothing: it is moved aside, and
 landing continues after what is in the table. With that checkpoint it would read offsets that the log no longer holds,
-or skip some.
+or skip some. Before anything has landed a query continues exactly if it begins where the log does: retention may have
+passed the begin of a micro-batch that never landed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from anabranch.lake.streams.stream_checkpoint import batch_plan, check_readable,
 LOGGER = logging.getLogger(__name__)
 
 
-def can_resume(checkpoint: Path, topic: str, landed: Mapping[int, int]) -> bool:
-    """Whether a query with ``checkpoint`` continues exactly after ``landed``. If not, the checkpoint is moved to
-    ``<checkpoint>.aside``, and the caller starts a new query. Called before each start, when no query uses it."""
+def can_resume(checkpoint: Path, topic: str, landed: Mapping[int, int], log_begin: Mapping[int, int]) -> bool:
+    """Whether a query with ``checkpoint`` continues exactly after ``landed``; if that is empty, from ``log_begin``. If
+    not, the checkpoint is moved to ``<checkpoint>.aside``, and the caller starts a new query. Called before each start,
+    when no query uses it."""
     clear_unstarted(checkpoint)
     try:
         planned = check_readable(checkpoint)
-        unlike = _unbegun(checkpoint, topic, landed) if planned is None else _unlike(checkpoint, topic, planned, landed)
+        if planned is None:
+            unlike = _unbegun(checkpoint, topic, landed or log_begin)
+        else:
+            unlike = (
+                _unlike(checkpoint, topic, planned, landed) if landed else _unlike_new(checkpoint, topic, log_begin)
+            )
     except (BrokenState, OSError, ValueError, KeyError) as error:
         planned, unlike = None, getattr(error, "what", str(error))
     if unlike:
@@ -44,6 +51,15 @@ def _unbegun(checkpoint: Path, topic: str, landed: Mapping[int, int]) -> str:
         return "its plans are gone"
     if (checkpoint / "sources" / "0" / "0").exists() and not _same(begin := first_offsets(checkpoint, topic), landed):
         return f"it begins at {begin}; the table is landed to {dict(landed)}"
+    return ""
+
+
+def _unlike_new(checkpoint: Path, topic: str, log_begin: Mapping[int, int]) -> str:
+    """The same for a checkpoint with plans of which nothing has landed."""
+    if newest_batch(checkpoint, "offsets") != 0 or newest_batch(checkpoint, "commits") is not None:
+        return "it has landed something; the table has nothing"
+    if not _same(begin := first_offsets(checkpoint, topic), log_begin):
+        return f"it begins at {begin}; nothing has landed, and the log begins at {dict(log_begin)}"
     return ""
 
 

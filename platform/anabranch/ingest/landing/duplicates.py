@@ -106,10 +106,14 @@ class Duplicates:
         return repeated
 
     def record_committed(self) -> None:
-        """Called after the commit of the micro-batch that was last passed to ``find_duplicates``."""
-        self._add(self._fresh)
+        """Called after the commit of the micro-batch that was last passed to ``find_duplicates``. A disk that is full
+        fails nothing: what is committed is in, and ``catch_up`` adds what is missing."""
+        try:
+            self._add(self._fresh)
+            self._index.save(self._origin())
+        except OSError as error:
+            LOGGER.warning("%s: the index of ids can't be written, and is caught up later: %s", self._topic.name, error)
         self._fresh = []
-        self._index.save(self._origin())
 
     def _committed_since(self, origin: Origin | None) -> list[Path] | None:
         """Files that were committed after ``origin``; None if it isn't in this table's history, if the log no longer

@@ -18,7 +18,7 @@ from anabranch.core.engine.lifetime import engine
 from anabranch.core.engine.liveness import Watcher
 from anabranch.core.engine.spark import live_engine
 from anabranch.core.engine.tasks import end_process
-from anabranch.core.errors import AnabranchError, BadDefinition, TryAgain, root_cause
+from anabranch.core.errors import AnabranchError, BadDefinition, BrokenState, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import create_missing, existing_topics
 from anabranch.ingest.landing import status
@@ -97,6 +97,10 @@ class LandingStreams:
         except AnabranchError as error:
             self._halt(topic.name, error, running=False)
             return
+        except Exception as error:  # whatever its files, the disk or the engine make of this topic: the others go on
+            LOGGER.debug("%s can't be started", topic.name, exc_info=True)
+            self._halt(topic.name, _not_started(topic, error), running=False)
+            return
         LOGGER.info("landing %s", topic.name)
         failing = self._failing.get(topic.name)
         if failing is not None and failing.running:
@@ -114,6 +118,16 @@ class LandingStreams:
         pause = RETRY_SECONDS if error.code in HALTS else pause
         running = running or (before is not None and before.running)
         self._failing[name] = Failing(error, running, pause, self.clock() + pause)
+
+
+def _not_started(topic: Topic, error: Exception) -> BrokenState:
+    return BrokenState(
+        "START_FAILED",
+        f"landing of {topic.name} can't be started: {type(error).__name__}: {root_cause(error)}",
+        state="everything up to the table's newest epoch is landed",
+        next_step="fix the cause; the start is tried again by itself",
+        topic=topic.name,
+    )
 
 
 def run(settings: Settings, only: Sequence[str] = ()) -> int:

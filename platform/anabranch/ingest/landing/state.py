@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,8 +17,9 @@ from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, by_partition
 from anabranch.ingest.landing.loaded_files import Loads
+from anabranch.ingest.landing.lost_offsets import Range, carried_losses, losses_note
 from anabranch.ingest.landing.table.schema import EVENT_DATE, PROPERTIES, landing_schema
-from anabranch.ingest.landing.table.schema_growth import missing_columns, versions_note
+from anabranch.ingest.landing.table.schema_growth import VERSIONS, missing_columns, versions_note
 from anabranch.lake import CommitMetadata, latest_commit
 from anabranch.lake.commits import configure, create, widen
 from anabranch.lake.cut import Cut, Position
@@ -35,8 +36,9 @@ class LandingState:
     ``watermark_us`` is W(epoch + 1): the largest event time of all records landed so far, in microseconds; None before
     the first valid record. ``released`` counts the records that were released from quarantine. ``log`` is the broker's
     id of the topic: a topic that was deleted and created again has another one. ``begin`` is the offset that landing
-    began with, if known; ``holes`` counts the offsets that were proven to hold no record. ``loads``: the files.
-    Their rows are in no other number here.
+    began with, if known; ``holes`` counts the offsets that were proven to hold no record; ``losses`` are
+    those that were given up. ``loads``: the files. Their rows are in no other number here. ``versions``: the newest of
+    each contract with several (``newest_versions``).
     """
 
     epoch: int
@@ -47,6 +49,8 @@ class LandingState:
     begin: Mapping[int, int] = field(default_factory=dict, hash=False)
     holes: Mapping[int, int] = field(default_factory=dict, hash=False)
     loads: Loads = field(default_factory=Loads)
+    losses: tuple[Range, ...] = ()
+    versions: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def late_before_us(self, lateness: timedelta) -> int | None:
         """Records of the next epoch with an event time below this are late."""
@@ -60,7 +64,8 @@ class LandingState:
         """The metadata that each commit repeats, because older commits are deleted one day."""
         known = {BEGIN: self.begin, COUNTS: self.holes}
         kept = {name: {str(p): n for p, n in sorted(each.items())} for name, each in known.items() if each}
-        return {"released": self.released, "log": self.log, **kept, **self.loads.note()}
+        kept |= {VERSIONS: dict(self.versions)} if self.versions else {}
+        return {"released": self.released, "log": self.log, **kept, **self.loads.note(), **losses_note(self.losses)}
 
 
 def lateness_note(topic: Topic) -> dict[str, Any]:
@@ -102,7 +107,8 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
 
 def growth_note(state: LandingState, topic: Topic, grown: Sequence[str]) -> CommitMetadata:
     """Metadata of a commit that lands no record: the epoch stays the same."""
-    extra = {**state.unchanged(), "grown": list(grown), **versions_note(topic)}
+    known = replace(state, versions=versions_note(topic).get(VERSIONS, {}))
+    extra = {**known.unchanged(), "grown": list(grown)}
     cut = Cut({topic.name: Position(state.epoch, state.offsets)})
     return CommitMetadata(writer_of(topic), f"grow:{uuid.uuid4().hex}", cut, extra=extra)
 
@@ -123,4 +129,5 @@ def read_state(table: DeltaTable, topic: Topic) -> LandingState:
     released, log = int(note.extra.get("released", 0)), str(note.extra.get("log", ""))
     begin, holes = by_partition(note.extra, BEGIN), by_partition(note.extra, COUNTS)
     w, loads = note.extra["watermark_us"], Loads.of(note.extra)
-    return LandingState(position.epoch, position.offsets, w, released, log, begin, holes, loads)
+    losses, versions = carried_losses(note.extra), dict(note.extra.get(VERSIONS, {}))
+    return LandingState(position.epoch, position.offsets, w, released, log, begin, holes, loads, losses, versions)

@@ -11,7 +11,7 @@ from anabranch.contracts import Topic
 from anabranch.core.engine.spark import LIVE
 from anabranch.core.errors import AnabranchError, TryAgain, root_cause
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka.admin import topic_id
+from anabranch.ingest.kafka.admin import begin_offsets, topic_id
 from anabranch.ingest.landing._resume import can_resume
 from anabranch.ingest.landing.decoding import decode, decode_fast
 from anabranch.ingest.landing.epoch_pacing import pace_epoch
@@ -94,7 +94,7 @@ def start(
     position, log = read_state(table, topic), topic_id(settings, topic.name)
     check_same_log(topic, position.log, log)
     check_nothing_lost(settings, topic, position.offsets)
-    resumes = can_resume(checkpoint, topic.name, position.offsets)
+    resumes = can_resume(checkpoint, topic.name, position.offsets, begin_offsets(settings, topic.name))
     begin = {} if resumes else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
     for key, value in {**STREAM_CONF, **({} if once else LIVE)}.items():

@@ -37,7 +37,7 @@ from anabranch.ingest.landing.empty_offsets import (
 from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
-from anabranch.ingest.landing.table.schema_growth import versions_note
+from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position
@@ -81,6 +81,7 @@ class LandingWriter:
         self.batches = Batches()
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogTrimmer(self.settings, self.table)
+        self._withdrawn = withdrawn_versions(self.topic, read_state(self.table, self.topic).versions)
         self._weight = Weight(self.settings, self.topic)
         self._uri = str(folder_of(self.table))
 
@@ -148,18 +149,14 @@ class LandingWriter:
         staged, judged = self._stage(rows, before, build, expected)
         holes = self._holes(judged, first, end) if judged.num_rows != expected else {}
         begin = {p: first.get(p, 0) for p in end if p not in before.offsets}
-        known = replace(before, begin={**begin, **before.begin}, holes=add_counts(before.holes, count_offsets(holes)))
+        versions = newest_versions(self.topic, before.versions, self._withdrawn)
+        without = add_counts(before.holes, count_offsets(holes))
+        known = replace(before, begin={**begin, **before.begin}, holes=without, versions=versions)
         note = CommitMetadata(
             writer_of(self.topic),
             f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
             Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra={
-                **summary(judged, known),
-                "log": self.log,
-                **lateness_note(self.topic),
-                **versions_note(self.topic),
-                **ranges_note(holes),
-            },
+            extra={**summary(judged, known), "log": self.log, **lateness_note(self.topic), **ranges_note(holes)},
         )
         append(self.table, staged, note)
         self._duplicates.record_committed()

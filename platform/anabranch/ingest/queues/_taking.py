@@ -32,6 +32,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.part_report import Source
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.batches import Batch, RawRecord, size_of
+from anabranch.ingest.kafka.client import client_failed, is_fatal
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
 from anabranch.ingest.queues._connection import connect
 from anabranch.ingest.queues._messages import Messages
@@ -159,6 +160,8 @@ class Taker(threading.Thread):
                 self._client.poll(_POLL)
                 connection.process_data_events(0)  # heartbeats; what arrives is the next batch
             error = batch.settle()
+            if error and is_fatal(error):
+                raise ClientFailed(client_failed(self._settings, error))
             self.looked = time.monotonic()  # the client may have refused all of it at once
             self._client.poll(0)
             connection.process_data_events(0)
@@ -171,6 +174,10 @@ class Taker(threading.Thread):
         if what and what != self._source.waits_for:
             log.warning("queue %s: %s", self._queue.name, what)
         self._source.waits_for = what
+
+
+class ClientFailed(Exception):
+    """The client of Kafka can't go on: the process has to end, and RabbitMQ delivers again what isn't acknowledged."""
 
 
 class ConsumerGone(Exception):

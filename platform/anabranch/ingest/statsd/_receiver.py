@@ -31,6 +31,7 @@ from anabranch.core.errors import TryAgain
 from anabranch.core.part_report import Source
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.batches import TOO_LARGE, RawRecord
+from anabranch.ingest.kafka.client import client_failed, is_fatal
 from anabranch.ingest.statsd._lines import Malformed, Sample, read
 
 log = logging.getLogger(__name__)
@@ -62,26 +63,29 @@ class Receiver:
         self._bytes = 0  # of what waits and what has failed
         self._allowed = lru_cache(10_000)(self._is_allowed)
         self._dropped, self._heard = 0, 0.0
+        self._fatal: KafkaError | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop`` is set; then what waits is delivered, for some seconds. Raises TryAgain STATSD_ADDRESS for an
-        address that can't be listened on."""
+        address that can't be listened on, CLIENT_FAILED if the client of Kafka can't go on."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
             taken.setblocking(False)
             self._listen(taken)
             next_report = 0.0
-            while not stop.is_set():
+            while not stop.is_set() and self._fatal is None:
                 if (now := time.monotonic()) >= next_report:
                     next_report = now + 1
                     self._say()
                 self._take(taken)
                 self._deliver()
         until = time.monotonic() + LAST_SECONDS
-        while (self._waiting or self._failed) and time.monotonic() < until:
+        while (self._waiting or self._failed) and time.monotonic() < until and self._fatal is None:
             self._deliver(_WAIT)
         self._lose("the part ended before the broker had them", self._waiting + len(self._failed))
         self._report()
+        if self._fatal is not None:
+            raise client_failed(self._settings, self._fatal)
 
     def _listen(self, taken: socket.socket) -> None:
         host, port = self._settings.statsd_host, self._settings.statsd_port
@@ -152,6 +156,8 @@ class Receiver:
         if error.code() in TOO_LARGE:
             self._lose(f"too large for the broker: {error}")
             return
+        if is_fatal(error):
+            self._fatal = error
         if not self._source.waits_for:
             log.warning("the broker doesn't take events: %s", error)
         self._source.waits_for = f"Kafka doesn't take records: {error}"

@@ -11,6 +11,7 @@ import duckdb
 from anabranch.ingest.landing.audit.verify import DOUBLED, horizon_us
 from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, by_partition, recorded_ranges
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, wrong_rows
+from anabranch.ingest.landing.lost_offsets import all_losses, range_of
 from anabranch.lake import commit_history
 from anabranch.operate.doctor._commits import how_to_rebuild
 from anabranch.operate.doctor._context import Context, TableState, each, rows_of
@@ -94,9 +95,8 @@ class Absent:
     def of(state: TableState) -> Absent:
         kept = list(commit_history(state.table))
         known = all_recorded(kept)
-        for committed in kept:
-            for loss in committed.note.extra.get("lost", ()):
-                known.setdefault(loss["partition"], []).append((loss["from"], loss["to"]))
+        for partition, first, until in map(range_of, all_losses(kept)):
+            known.setdefault(partition, []).append((first, until))
         oldest = kept[-1].note
         older = by_partition(oldest.extra, COUNTS)
         for partition, first, until in recorded_ranges(oldest):

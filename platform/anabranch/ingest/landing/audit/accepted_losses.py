@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from anabranch.contracts import Topic
@@ -14,6 +15,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, topic_id
 from anabranch.ingest.landing.kafka_source import check_nothing_lost
+from anabranch.ingest.landing.lost_offsets import LOST, range_of
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.commits import append
@@ -42,7 +44,8 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
             next_step="nothing: landing continues by itself",
         )
     offsets = {p: max(state.offsets.get(p, 0), start) for p, start in begin.items()}
-    extra = {**state.unchanged(), "lost": lost}
+    known = replace(state, losses=(*state.losses, *map(range_of, lost)))
+    extra = {**known.unchanged(), LOST: lost}
     cut = Cut({topic.name: Position(state.epoch + 1, offsets)})
     append(table, [], CommitMetadata(writer_of(topic), f"loss:{uuid.uuid4().hex}", cut, extra=extra))
     shutil.rmtree(landing_checkpoint(settings, topic.name), ignore_errors=True)

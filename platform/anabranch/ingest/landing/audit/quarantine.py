@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import duckdb
 from deltalake import DeltaTable
-from numpy.typing import NDArray
 
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decoding import decode, raw_frame
-from anabranch.ingest.landing.duplicates import mark_duplicates
-from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
-from anabranch.ingest.landing.loaded_files import as_loaded
-from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
-from anabranch.ingest.landing.table.schema import EVENT_DATE, EVENTS, IS_EVENT, VALID, epoch_build
-from anabranch.ingest.landing.table.schema_growth import versions_note
+from anabranch.ingest.landing.audit._release_epoch import Released, ReleaseEpoch, RowsChanged
+from anabranch.ingest.landing.epoch_pacing import run_first
+from anabranch.ingest.landing.state import open_landing
 from anabranch.ingest.landing.table.sql import landed_rows
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.ingest.schema_registry import asking_registry
-from anabranch.lake import CommitMetadata, open_table
-from anabranch.lake.commits import append
-from anabranch.lake.cut import Cut, Position
-from anabranch.lake.files import stage_arrow
+from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
-from anabranch.lake.log.delta_tables import folder_of
-from anabranch.lake.optimistic import until_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UNRELEASED = """
+__all__ = ["Quarantined", "QuarantinedKind", "Released", "find_quarantined", "kinds_quarantined", "list_quarantined",
+           "release"]  # fmt: skip
+PART_RECORDS: Final = 50_000
+PART_BYTES: Final = 64 << 20
+"""A release reads so many records at once: all of them may be more than fit into memory."""
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_KIND: Final = "split_part(q.reason, ':', 1)"
+_PLACE: Final = f'(q."partition"::hugeint * {2**63} + q."offset")'
+"""Where a record is, as one number: DuckDB has no range of pairs."""
+_FOUND: Final = """
 from rows q where q.decision = 'quarantined' and not exists (
     select 1 from rows r
     where r.released_from is not null and r."partition" = q."partition" and r."offset" = q."offset")
 """
-_LANDED_IDS = f"""
-SELECT place FROM asked SEMI JOIN rows
-ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.{IS_EVENT}
+_COLUMNS: Final = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type'
+_KINDS: Final = f"""
+select {_COLUMNS}, count(*) over own, min(q.epoch) over own {_FOUND} {{only}}
+window own as (partition by {_KIND}, q.type)
+qualify row_number() over (
+    partition by {_KIND}, q.type order by q.epoch desc, q."partition" desc, q."offset" desc) = 1
+order by 2, 3
+"""
+_PARTS: Final = f"""
+select min(place), max(place) from (
+    select place, (count(*) over before - 1) // {{records}} as records, sum(size) over before // {{bytes}} as bytes
+    from (select {_PLACE} as place, coalesce(octet_length(q.value), 0) as size {_FOUND} {{only}})
+    window before as (order by place rows unbounded preceding))
+group by records, bytes order by 1
 """  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One record in quarantine. ``value`` holds the bytes that the producer sent."""
+    """One record in quarantine. ``value`` holds the bytes that the producer sent; where only lists are made, it isn't
+    read, nor are key and headers."""
 
     topic: str
     partition: int
@@ -59,8 +67,8 @@ class Quarantined:
     epoch: int
     reason: str
     type: str | None
-    key: bytes | None
-    value: bytes | None
+    key: bytes | None = None
+    value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] | None = None
 
     @property
@@ -70,48 +78,103 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
-    """The result of a release: how many records were landed, and which are still unreadable, by reason."""
+class QuarantinedKind:
+    """The records in quarantine of one kind and one type: how many, the epoch of the first, and the newest."""
 
-    epoch: int | None
-    released: int
-    duplicates: int
-    still: dict[str, int]
+    records: int
+    first_epoch: int
+    newest: Quarantined
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which records: that at ``offset`` (partition and offset), those of a ``kind``, those of a ``part`` (its first and
+    last _PLACE)."""
+
+    offset: tuple[int, int] | None = None
+    kind: str | None = None
+    part: tuple[int, int] | None = None
+
+    def sql(self) -> tuple[str, list[Any]]:
+        found: list[tuple[str, list[Any]]] = []
+        if self.offset is not None:
+            found.append(('and q."partition" = ? and q."offset" = ?', [*self.offset]))
+        if self.kind is not None:
+            found.append((f"and {_KIND} = ?", [self.kind]))
+        if self.part is not None:
+            found.append((f"and {_PLACE} between ? and ?", [*self.part]))
+        return " ".join(text for text, _ in found), [each for _, values in found for each in values]
 
 
 def list_quarantined(settings: Settings, topic: Topic, offset: tuple[int, int] | None = None) -> list[Quarantined]:
-    """The records in quarantine that were not released, ordered by (partition, offset)."""
+    """The records in quarantine that were not released, ordered by (partition, offset), with their bytes."""
     table = open_table(landing_table(settings, topic.name))
-    if table is None:
-        return []
-    columns = 'q.topic, q."partition", q."offset", q.append_time, q.epoch, q.reason, q.type, q.key, q.value'
+    return [] if table is None else _records(table, _Asked(offset))
+
+
+def kinds_quarantined(
+    settings: Settings, topic: Topic, offset: tuple[int, int] | None = None, kind: str | None = None
+) -> list[QuarantinedKind]:
+    """The kinds of what is in quarantine; the bytes of records aren't read. Raises BadInput NOT_QUARANTINED if none has
+    the ``offset`` and ``kind`` that are asked for."""
+    table = open_table(landing_table(settings, topic.name))
+    found = [] if table is None else _kinds(table, _Asked(offset, kind))
+    if found or (offset is None and kind is None):
+        return found
+    others = [] if table is None else _kinds(table, _Asked(offset))
+    asked = topic.name if offset is None else f"{topic.name}/{offset[0]}:{offset[1]}"
+    there = ", ".join(sorted({each.newest.kind for each in others}))
+    raise BadInput(
+        "NOT_QUARANTINED",
+        f"{asked} is not in quarantine{'' if kind is None else f' as {kind!a}'}",
+        state="nothing was changed" + (f"; kinds there: {there}" if there else ""),
+        next_step=f"list what is: anabranch quarantine list {topic.name}",
+    )
+
+
+def find_quarantined(
+    settings: Settings,
+    topic: Topic,
+    offset: tuple[int, int] | None = None,
+    kind: str | None = None,
+    *,
+    content: bool = True,
+) -> list[Quarantined]:
+    """``list_quarantined``, of one ``kind`` only if given; without ``content`` the bytes aren't read. Raises what
+    ``kinds_quarantined`` raises."""
+    kinds_quarantined(settings, topic, offset, kind)
+    table = open_table(landing_table(settings, topic.name))
+    return [] if table is None else _records(table, _Asked(offset, kind), content=content)
+
+
+def _records(table: DeltaTable, asked: _Asked, *, content: bool = True) -> list[Quarantined]:
     rows = landed_rows(table)
-    headers = "q.headers" if "headers" in rows.table("rows").columns else "null"  # older files have none
-    only = 'and q."partition" = ? and q."offset" = ?' if offset else ""
-    found = rows.execute(f"select {columns}, {headers} {_UNRELEASED} {only} order by 2, 3", list(offset or ()))
-    return [replace(Quarantined(*row[:-1]), headers=_pairs(row[-1])) for row in found.fetchall()]
+    columns = _COLUMNS
+    if content:  # older files have no headers
+        headers = "q.headers" if "headers" in rows.table("rows").columns else "null"
+        columns = f"{_COLUMNS}, q.key, q.value, {headers}"
+    only, values = asked.sql()
+    found = rows.execute(f"select {columns} {_FOUND} {only} order by 2, 3", values).fetchall()
+    if not content:
+        return [Quarantined(*row) for row in found]
+    return [replace(Quarantined(*row[:-1]), headers=_pairs(row[-1])) for row in found]
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...] | None:
     return None if headers is None else tuple((header["key"], header["value"]) for header in headers)
 
 
-def find_quarantined(
-    settings: Settings, topic: Topic, offset: tuple[int, int] | None = None, kind: str | None = None
-) -> list[Quarantined]:
-    """``list_quarantined``, of one ``kind`` only if given. Raises BadInput NOT_QUARANTINED if no record has the
-    ``offset`` and ``kind`` that are asked for."""
-    found = list_quarantined(settings, topic, offset)
-    records = [record for record in found if kind in (None, record.kind)]
-    if records or (offset is None and kind is None):
-        return records
-    asked = topic.name if offset is None else f"{topic.name}/{offset[0]}:{offset[1]}"
-    raise BadInput(
-        "NOT_QUARANTINED",
-        f"{asked} is not in quarantine{'' if kind is None else f' as {kind!a}'}",
-        state="nothing was changed" + (f"; kinds there: {', '.join(sorted({r.kind for r in found}))}" if found else ""),
-        next_step=f"list what is: anabranch quarantine list {topic.name}",
-    )
+def _kinds(table: DeltaTable, asked: _Asked) -> list[QuarantinedKind]:
+    only, values = asked.sql()
+    found = landed_rows(table).execute(_KINDS.format(only=only), values).fetchall()
+    return [QuarantinedKind(records, first, Quarantined(*newest)) for *newest, records, first in found]
+
+
+def _parts(rows: duckdb.DuckDBPyConnection, asked: _Asked) -> Iterator[_Asked]:
+    """What is asked for, in parts that fit into memory."""
+    only, values = asked.sql()
+    for part in rows.execute(_PARTS.format(only=only, records=PART_RECORDS, bytes=PART_BYTES), values).fetchall():
+        yield replace(asked, part=part)
 
 
 def release(
@@ -124,78 +187,50 @@ def release(
     by: str = "",
     kind: str | None = None,
 ) -> Released:
-    """Decide again on quarantined records, with the current contracts; those that are valid now become a new epoch.
+    """Decide again on quarantined records, with the current contracts; those that are valid now become new epochs: one
+    for each 50,000 records or 64 MiB of them.
 
-    ``offset``, ``kind``: that record, or those of that kind only; raises what ``find_quarantined`` raises. The epoch's
+    ``offset``, ``kind``: that record, or those of that kind only; raises what ``kinds_quarantined`` raises. An epoch's
     metadata says that it is a release, ``why``, and ``by`` whom. Rows of files become loaded events. Safe to repeat: a
-    released record is no longer in quarantine. A landing that runs at the same time continues after the new epoch.
+    released record is no longer in quarantine. A landing that runs at the same time continues after the new epochs.
     """
-    table = open_landing(settings, topic)
+    table, done = open_landing(settings, topic), Released()
+    kinds_quarantined(settings, topic, offset, kind)
+    with run_first(settings):
+        for part in list(_parts(landed_rows(table), _Asked(offset, kind))):
+            done = _together(done, _release_part(spark, settings, table, topic, part, {"why": why, "by": by}))
+    return done
 
-    def attempt() -> Released:
-        table.update_incremental()
-        records = find_quarantined(settings, topic, offset, kind)
-        return _release(spark, table, asking_registry(settings, topic), records, {"why": why, "by": by})
 
+def _release_part(
+    spark: SparkSession, settings: Settings, table: DeltaTable, topic: Topic, part: _Asked, said: dict[str, str]
+) -> Released:
     while True:
+        table.update_incremental()
+        records = [_raw(record) for record in _records(table, part)]
+        if not records:
+            return Released()
         try:
-            return until_committed(writer_of(topic), attempt)
+            return ReleaseEpoch(spark, table, asking_registry(settings, topic), records, said).land()
+        except RowsChanged:
+            continue
         except TryAgain as again:
             if again.code != "SCHEMA_TAKEN_IN":
                 raise
 
 
-def _release(
-    spark: SparkSession, table: DeltaTable, topic: Topic, records: list[Quarantined], said: dict[str, str]
-) -> Released:
-    if not records:
-        return Released(None, 0, 0, {})
-    before = read_state(table, topic)
-    decided = decode(raw_frame(spark, topic, [_raw(r) for r in records]), topic).toArrow()
-    rows = arrow_with_epoch(decided, before, topic)
-    rows = as_loaded(mark_duplicates(rows, _landed_before(table, rows)))
-    came_from = {(r.partition, r.offset): r.epoch for r in records}
-    readable = rows.filter(pc.not_equal(rows["decision"], "quarantined"))
-    still: dict[str, int] = {}
-    for reason in rows["reason"].to_pylist():
-        if reason:
-            still[reason] = still.get(reason, 0) + 1
-    if readable.num_rows == 0:
-        return Released(None, 0, 0, still)
-    coordinates = zip(readable["partition"].to_pylist(), readable["offset"].to_pylist(), strict=True)
-    origin = pa.array([came_from[c] for c in coordinates], pa.int64())
-    readable = readable.set_column(readable.schema.get_field_index("released_from"), "released_from", origin)
-    valid = sum(d in EVENTS for d in readable["decision"].to_pylist())
-    epoch = before.epoch + 1
-    extra: dict[str, Any] = summary(readable.select(SUMMARY_COLUMNS), before)
-    extra |= {**lateness_note(topic), **versions_note(topic)}
-    extra |= {"released": before.released + valid, "release": {**said, "records": readable.num_rows}}
-    staged = stage_arrow(readable, str(folder_of(table)), epoch_build(epoch), EVENT_DATE)
-    cut = Cut({topic.name: Position(epoch, before.offsets)})
-    append(table, staged, CommitMetadata(writer_of(topic), f"release:{uuid.uuid4().hex}", cut, extra=extra))
-    return Released(epoch, valid, readable.num_rows - valid, still)
-
-
-def _landed_before(table: DeltaTable, rows: pa.Table) -> NDArray[np.bool_]:
-    """Which of the valid ``rows`` repeat an event of the table, of any age, or one another: two copies of an event may
-    be in quarantine, and the first of them is the event."""
-    repeated = np.zeros(rows.num_rows, np.bool_)
-    places = pc.indices_nonzero(pc.equal(rows["decision"], VALID)).to_numpy()
-    valid = rows.take(places)
-    with landed_rows(table) as connection:
-        connection.register("asked", valid.select(["source", "event_id"]).append_column("place", pa.array(places)))
-        known = connection.execute(_LANDED_IDS).fetchnumpy()["place"]
-    repeated[places] = duplicates_within(valid, hashes(valid))
-    repeated[known] = True
-    return repeated
+def _together(one: Released, other: Released) -> Released:
+    reasons = {**one.still, **other.still}
+    still = {reason: one.still.get(reason, 0) + other.still.get(reason, 0) for reason in reasons}
+    return Released(other.epoch or one.epoch, one.released + other.released, one.duplicates + other.duplicates, still)
 
 
 def _raw(record: Quarantined) -> dict[str, Any]:
-    micros = int(record.append_time.timestamp() * 1_000_000)
     return {
         "partition": record.partition,
         "offset": record.offset,
-        "append_time": micros,
+        "append_time": (record.append_time - _START) // timedelta(microseconds=1),
+        "epoch": record.epoch,
         "key": record.key,
         "value": record.value,
         "headers": record.headers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC
 from typing import Final
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anabranch.core.text.terminal_text import cell
-from anabranch.ingest.landing.audit.quarantine import Quarantined
+from anabranch.ingest.landing.audit.quarantine import Quarantined, QuarantinedKind
 from anabranch.ingest.landing.audit.verify import FileProof, Proof
 
 COUNTED: Final = {
@@ -85,21 +84,18 @@ def _file_line(file: FileProof) -> str:
     return text + "".join(f"; [red]{what}[/]" for what in file.wrong)
 
 
-def kinds_table(topic: str, records: Sequence[Quarantined]) -> Table:
+def kinds_table(topic: str, kinds: Sequence[QuarantinedKind]) -> Table:
     """One line per kind of reason and type, the most frequent first, with the newest reason as an example."""
-    kinds = defaultdict[tuple[str, str], list[Quarantined]](list)
-    for record in records:
-        kinds[record.kind, record.type or ""].append(record)
-    table = Table(title=f"{topic}: {len(records):,} in quarantine", title_justify="left")
+    total = sum(each.records for each in kinds)
+    table = Table(title=f"{topic}: {total:,} in quarantine", title_justify="left")
     table.add_column("records", justify="right")
     for name in ("kind", "type", "epochs", "the newest, at", "its reason"):
         table.add_column(name, overflow="fold" if name == "its reason" else "ellipsis")
-    for (kind, event), own in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
-        newest = max(own, key=lambda record: (record.epoch, record.partition, record.offset))
-        first = min(record.epoch for record in own)
+    for each in sorted(kinds, key=lambda each: (-each.records, each.newest.kind, each.newest.type or "")):
+        first, newest = each.first_epoch, each.newest
         epochs = f"{first}" if first == newest.epoch else f"{first} to {newest.epoch}"
         at = place(newest.partition, newest.offset)
-        table.add_row(f"{len(own):,}", cell(kind), cell(event), epochs, at, cell(newest.reason))
+        table.add_row(f"{each.records:,}", cell(newest.kind), cell(newest.type or ""), epochs, at, cell(newest.reason))
     return table
 
 

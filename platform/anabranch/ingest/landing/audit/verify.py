@@ -17,6 +17,7 @@ from anabranch.core.storage import path_of, storage_of
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
 from anabranch.ingest.landing.empty_offsets import all_recorded
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, names_of_files, wrong_rows
+from anabranch.ingest.landing.lost_offsets import all_losses
 from anabranch.ingest.landing.state import read_state
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import commit_history, open_table
@@ -151,7 +152,7 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     except duckdb.Error as error:
         raise unreadable_file(table.table_uri, error) from error
     kept = list(commit_history(table))
-    losses = tuple(loss for committed in kept for loss in committed.note.extra.get("lost", ()))
+    losses = tuple(all_losses(kept))
     holes = all_recorded(kept)
 
     def prove(p: int) -> PartitionProof:

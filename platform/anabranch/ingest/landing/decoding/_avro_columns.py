@@ -1,9 +1,9 @@
 """Columns of Avro records by the engine's own decoder, without a JSON text in between.
 
-The decoder alone can't be trusted: it ignores bytes behind a value, keeps texts that are no UTF-8, and takes any byte
-for a boolean. So it reads each record with an end mark behind it, which must come out whole, and what is in doubt isn't
-accepted: such a record is read again as all others are (``_decode_fallback``). Only schemas that need nothing else are
-read this way, see ``_engine_type``.
+The decoder alone can't be trusted: it ignores bytes behind a value, keeps texts that are no UTF-8, takes any byte for a
+boolean, and of an ``int`` or a short decimal it keeps as many bits as fit. So it reads each record with an end mark
+behind it, which must come out whole, and what is in doubt isn't accepted: such a record is read again as all others are
+(``_decode_fallback``). Only schemas that need nothing else are read this way, see ``_engine_type``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _DIGITS: Final = ("logicalType", "precision", "scale")
 _NUMBERS: Final = ("int", "long", "float", "double")
 _UUID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"
 """As it is landed; the other decoder rewrites all other forms."""
-_DOUBTFUL: Final = ("float", "double", "string")
+_DOUBTFUL: Final = ("int", "float", "double", "string")
+_LEAST_INT, _MOST_INT = -(2**31), 2**31 - 1
+_BYTES_OF_LONG: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ def _kind(schema: Any) -> tuple[str, str]:
 
 
 def _engine_type(schema: Any, names: Iterator[int]) -> Any:
-    """The schema for the engine: each named type has a name of its own, and a boolean is a byte.
+    """The schema for the engine: each named type has a name of its own, a boolean is a byte, an ``int`` or an enum a
+    ``long``, and a decimal has the most digits that its bytes may hold.
 
     Raises UnsupportedError for a union of several types, a map, an array of anything but plain scalars, and logical
     types that the engine knows in another way or not at all.
@@ -128,39 +131,55 @@ def _engine_type(schema: Any, names: Iterator[int]) -> Any:
     kind, logical = _kind(schema)
     own = {"type": kind, "name": f"n{next(names)}"}
     match kind:
-        case "null" | "int" | "long" | "float" | "double" | "string" | "bytes":
-            if not logical:
-                return kind
-            return {"type": kind, **{key: schema[key] for key in _DIGITS if key in schema}}
+        case "int" | "enum":
+            return "long"
+        case "null" | "long" | "float" | "double" | "string" | "bytes":
+            return {"type": kind, **_digits(schema)} if logical else kind
         case "boolean":
             return {**own, "type": "fixed", "size": 1}
-        case "enum":
-            return {**own, "symbols": schema["symbols"]}
         case "fixed":
-            return {**own, **{key: schema[key] for key in (*_DIGITS, "size") if key in schema}}
+            return {**own, "size": schema["size"], **_digits(schema)}
         case "record" if schema["fields"]:
             fields = ({"name": each["name"], "type": _engine_type(each["type"], names)} for each in schema["fields"])
             return {**own, "fields": list(fields)}
         case "array" if schema["items"] in (*_NUMBERS, "string"):
-            return {"type": "array", "items": schema["items"]}
+            return {"type": "array", "items": _engine_type(schema["items"], names)}
     raise UnsupportedError
+
+
+def _digits(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The logical type. The engine cuts the bytes of a decimal of up to 18 digits off to 64 bits."""
+    found = {key: schema[key] for key in _DIGITS if key in schema}
+    size = schema.get("size", MAX_PRECISION)
+    if found.get("logicalType") == "decimal" and size > _BYTES_OF_LONG:
+        found["precision"] = min(MAX_PRECISION, len(str(2 ** (8 * size - 1))) - 1)
+    return found
 
 
 def _doubts(schema: Any, value: Column) -> Iterator[Column]:
     """What must be true of a decoded value, null or not, for it to be what the bytes say."""
     schema = _only(schema)
-    kind, logical = _kind(schema)
+    kind, _ = _kind(schema)
     if kind == "record":
         for field in schema["fields"]:
             yield from _doubts(field["type"], value[field["name"]])
     elif kind == "array":
         if schema["items"] in _DOUBTFUL:
-            yield value.isNull() | F.forall(value, lambda each: _doubt(schema["items"], "", each))
-    elif (holds := _doubt(kind, logical, value)) is not None:
+            yield value.isNull() | F.forall(value, lambda each: _doubt(schema["items"], each))
+    elif (holds := _doubt(schema, value)) is not None:
         yield value.isNull() | holds
 
 
-def _doubt(kind: str, logical: str, value: Column) -> Any:
+def _doubt(schema: Any, value: Column) -> Any:
+    kind, logical = _kind(schema)
+    if logical == "decimal":
+        return value.try_cast(f"decimal({schema['precision']},{schema.get('scale', 0)})").isNotNull()
+    if kind == "enum":
+        return value.between(0, len(schema["symbols"]) - 1)
+    if logical == "date":
+        return value.between(_LEAST_INT, _MOST_INT) & F.year(_date(value)).between(1, 9999)
+    if kind == "int":
+        return value.between(_LEAST_INT, _MOST_INT)
     if logical == "uuid":
         return value.rlike(_UUID)
     if kind == "string":
@@ -169,9 +188,13 @@ def _doubt(kind: str, logical: str, value: Column) -> Any:
         return F.abs(value) < F.lit(float("inf"))
     if kind == "boolean":
         return value.isin(b"\x00", b"\x01")
-    if logical in (*_TIMES, "date"):
+    if logical in _TIMES:
         return F.year(value).between(1, 9999)
     return None
+
+
+def _date(days: Column) -> Column:
+    return F.date_from_unix_date(days.try_cast("int"))
 
 
 def _data(fields: Mapping[str, Node], schema: Any, value: Column, renames: Renames, path: str = "data") -> Field:
@@ -202,10 +225,13 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     if logical == "decimal" and is_decimal(node) and wanted == "number":
         return _exact(node, schema, value)
     if kind in ("string", "enum") and wanted == "string" and not is_decimal(node):
-        return Field(value, of_text(value, node))
-    if (logical in _TIMES and format_ == "date-time") or (logical == "date" and format_ == "date"):
-        return Field(value, value)
-    if kind in ("bytes", "fixed") and not logical and (wanted, format_) == ("string", ""):
+        text = value if kind == "string" else F.get(F.array(*map(F.lit, schema["symbols"])), value.try_cast("int"))
+        return Field(text, of_text(text, node))
+    if logical == "date" and format_ == "date":
+        found = _date(value)
+    elif logical in _TIMES and format_ == "date-time":
+        found = value
+    elif kind in ("bytes", "fixed") and not logical and (wanted, format_) == ("string", ""):
         found = base64_of(value)
     elif kind in ("float", "double") and is_double(node):
         found = value.cast("double")
@@ -222,5 +248,5 @@ def _exact(node: Node, schema: Any, value: Column) -> Field:
     scale, whole = int(schema.get("scale", 0)), int(schema["precision"]) - int(schema.get("scale", 0))
     if scale > node["scale"] or whole > node["precision"] - node["scale"]:
         raise UnsupportedError
-    found = value.cast(type_name(node))
+    found = value.try_cast(type_name(node))
     return Field(found, found)

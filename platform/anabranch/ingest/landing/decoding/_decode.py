@@ -16,6 +16,7 @@ from anabranch.contracts import Topic
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.contracts.model.records import Mapped
 from anabranch.core.errors import BadDefinition
+from anabranch.ingest.landing.decoding._append_times import with_held_times
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
@@ -71,7 +72,7 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
     A quarantined record keeps its coordinates and bytes, and its type and subject if they could be read. Its reason is
     empty: ``_quarantine_reasons.with_reasons`` fills it in outside of Spark.
     """
-    return _landed(_parsed(records, topic).withColumn(_SOUND, is_valid(topic)), topic)
+    return _landed(_parsed(with_held_times(records), topic).withColumn(_SOUND, is_valid(topic)), topic)
 
 
 def decode_fast(records: DataFrame, topic: Topic) -> DataFrame | None:
@@ -79,7 +80,7 @@ def decode_fast(records: DataFrame, topic: Topic) -> DataFrame | None:
     ``decode``, whose answer holds. None if the topic's records need ``decode``."""
     if has_ruled_formats(topic):
         return None
-    fields = _fields(topic)
+    fields, records = _fields(topic), with_held_times(records)
     read = with_avro_columns(records, topic, fields)
     if read is None:
         read = with_message_columns(records, topic, fields)

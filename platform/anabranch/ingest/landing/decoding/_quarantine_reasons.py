@@ -19,6 +19,7 @@ from anabranch.contracts.formats import Undecodable
 from anabranch.contracts.model.contract import sent_path
 from anabranch.contracts.model.records import UNITS, Headers, Mapped, Part, last_header, python_format
 from anabranch.core.text import strict_json
+from anabranch.ingest.landing.decoding._append_times import FIRST, LAST
 from anabranch.ingest.landing.decoding._binary_mode import attributes, other_content
 from anabranch.ingest.landing.decoding._contract_reasons import contract_problems, moment
 from anabranch.ingest.landing.decoding._documents import document
@@ -57,6 +58,8 @@ def reason(
     file."""
     if value is None:
         return "empty: the record has no value" + ("" if key is None else ", though its headers are those of an event")
+    if not FIRST < append_time < LAST:
+        return "append_time: the time of the record in the log is outside of the years 1 to 9999"
     try:
         text = document(topic.records, value, loaded=loaded).decode()
     except Undecodable as why:
@@ -161,6 +164,8 @@ def _wrong_by_mapping(
         if time is None:
             yield f"mapping: time: {where} is missing or can't be read{_as_declared(field)}"
         yield from _absurd_time(topic, time, append_time, append_time)
+    else:
+        yield from _absurd_time(topic, append_time, append_time, append_time)
 
 
 def _as_declared(time: TimeField) -> str:

@@ -23,6 +23,7 @@ from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.patterns import java_pattern
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
+from anabranch.ingest.landing.decoding._append_times import is_held
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
 from anabranch.ingest.landing.decoding._documents import JSON
@@ -37,7 +38,9 @@ DATA: Final = "_data"
 """The parsed data, with times, dates and decimals converted."""
 TEXTS: Final = ("id", "source", "type", "subject")
 # What numbers (also beyond 64 bits), booleans, objects and arrays look like after Spark has converted them to strings.
-_CONVERTED = r'^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)$'
+_CONVERTED = r'(?s)^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)\z'
+_ODD_STEP: Final = re.compile(r"\['(?:\*'|\s)", re.ASCII)
+_NOTHING: Final = "nothing"
 
 
 def is_valid(topic: Topic) -> Column:
@@ -106,7 +109,7 @@ def _envelope(topic: Topic) -> Iterator[Column]:
     yield from (event[name].isNull() | F.col(f"_{name}").isNotNull() for name in ("senttime", "receivedtime"))
     yield F.col(CONTRACT).isNotNull()
     yield (F.year(time) >= topic.earliest_year) & (time <= received + bound)
-    yield received <= F.col("append_time") + bound
+    yield (received <= F.col("append_time") + bound) & is_held()
 
 
 Field = tuple[str, Mapping[str, Any], bool, list[int]]
@@ -173,12 +176,20 @@ def _no_value_lost(fields: list[Field]) -> Column:
     """Whether Spark's parser, after an error, lost no value of the event's own fields: the error may be in a field of
     another type."""
     lost = [
-        raw.isNull() & F.get_json_object(F.col("_text"), f"$.{path}").isNotNull() & F.col(CONTRACT).isin(*places)
+        raw.isNull() & _is_given(path) & F.col(CONTRACT).isin(*places)
         for name, node, _, places in fields
         for raw, path in _leaves(F.col("_event.data")[name], node, f"data{json_step(sent_name(name, node))}")
     ]
     readable = F.try_parse_json("_text").isNotNull()
     return ~F.col(CORRUPT) | (readable & ~reduce(or_, lost, F.lit(False)))
+
+
+def _is_given(path: str) -> Column:
+    """Whether the record has a value at ``path`` that isn't null. ``get_json_object`` passes over blanks in front of a
+    name, and takes a star for any name; the path of a variant doesn't, but the text is parsed as a whole for it."""
+    if _ODD_STEP.search(path):
+        return ~_kind(path).isin(_NOTHING, "VOID")
+    return F.get_json_object(F.col("_text"), f"$.{path}").isNotNull()
 
 
 def _leaves(raw: Column, node: Mapping[str, Any], path: str) -> Iterator[tuple[Column, str]]:
@@ -223,8 +234,11 @@ def _are_strings(strings: list[Text]) -> Column:
     """
     if not strings:
         return F.lit(True)
-    names = "|".join(sorted({re.escape(_last_name(path)) for _, path, _ in strings}))
-    doubt = F.col("_text").rlike(rf'"(?:{names})"\s*:\s*[^"\sn]') | F.col("_text").contains("\\u")
+    names = sorted({_last_name(path) for _, path, _ in strings})
+    doubt = F.col("_text").rlike(rf'"(?:{"|".join(map(re.escape, names))})"\s*:\s*[^"\sn]')
+    doubt |= F.col("_text").contains("\\u")
+    if any("/" in name for name in names):
+        doubt |= F.col("_text").contains("\\/")
     odd = reduce(or_, (F.coalesce(_looks_converted(raw), F.lit(False)) for raw, _, _ in strings))
     kept = [_is_text(*text) for text in strings]
     return ~odd | ~doubt | reduce(and_, (F.coalesce(holds, F.lit(True)) for holds in kept))
@@ -269,6 +283,6 @@ def _bad_map(raw: Column, node: Mapping[str, Any]) -> Column:
 
 
 def _kind(path: str) -> Column:
-    """The JSON type of the value at ``path``."""
+    """The JSON type of the value at ``path``; _NOTHING if there is none."""
     found = F.try_variant_get(F.try_parse_json("_text"), f"$.{path}", "variant")
-    return F.coalesce(F.schema_of_variant(found), F.lit("unreadable"))
+    return F.coalesce(F.schema_of_variant(found), F.lit(_NOTHING))

@@ -14,7 +14,8 @@ from anabranch.core.errors import BadDefinition, BrokenState
 from anabranch.ingest.landing.table.schema import ADDED, EVENT_DATE, FIXED, PROPERTIES, landing_schema
 
 VERSIONS: Final = "versions"
-"""Key in a landing commit's metadata: the newest version of each contract with several versions, as the writer knew."""
+"""Key in a landing commit's metadata: the newest version of each contract with several versions, of which events may
+have landed."""
 
 LANDING_FORMAT: Final = 2
 """Of what every landing table has: 1 had no headers of records, and statistics of other columns."""
@@ -31,6 +32,21 @@ def versions_note(topic: Topic) -> dict[str, Any]:
     """The entry for a commit's metadata; empty while no contract of the topic has a second version."""
     found = {name: topic.newest(name).version for name in topic.event_types if len(topic.versions(name)) > 1}
     return {VERSIONS: found} if found else {}
+
+
+def withdrawn_versions(topic: Topic, landed: Mapping[str, int]) -> dict[str, int]:
+    """Of the versions that a commit names, those that ``topic`` doesn't have. Call it when a writer starts: the table
+    has been opened, so no event of them has landed (``check_registered``), and they needn't be repeated."""
+    known = {name: topic.newest(name).version for name in topic.event_types}
+    return {name: version for name, version in landed.items() if version > known.get(name, 0)}
+
+
+def newest_versions(topic: Topic, landed: Mapping[str, int], withdrawn: Mapping[str, int]) -> dict[str, int]:
+    """The newest versions after a commit by ``topic`` on top of one that names ``landed``: a newer process may have
+    landed events of versions that this one doesn't know yet (a release from quarantine)."""
+    own: Mapping[str, int] = versions_note(topic).get(VERSIONS, {})
+    others = {name: version for name, version in landed.items() if withdrawn.get(name) != version}
+    return {name: max(own.get(name, 0), others.get(name, 0)) for name in sorted({*own, *others})}
 
 
 def missing_columns(table: DeltaTable, topic: Topic) -> list[str]:
