@@ -71,6 +71,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else DuckDB says at the end of the process that all of it has leaked
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_priority() -> Iterator[None]:
     """What comes behind a test that has given this process' priority away is starved by what runs beside it."""

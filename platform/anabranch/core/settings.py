@@ -6,8 +6,11 @@ a line of ``anabranch.env`` in the project's folder. Nothing is written or conne
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
+import socket
+from functools import cache
 from pathlib import Path
 from typing import Literal, Self
 
@@ -31,6 +34,17 @@ from anabranch.core.settings_checks import CHECKS
 SAFE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _INTERVAL = r"^\d+(\.\d+)? (millisecond|second|minute|hour)s?$"
 """The format of Spark's triggers."""
+
+
+@cache
+def user_at_host() -> str:
+    """Return who runs this process, the same for all processes of one user on one machine. A user without a name, as in
+    many containers, is uid-NUMBER."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # what it raises depends on the version of Python
+        user = f"uid-{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
 
 
 class Settings(WaysIn, BaseSettings):

@@ -6,28 +6,13 @@ has a version keeps it while that version's share only grows, however many versi
 
 from __future__ import annotations
 
-import getpass
 import hashlib
-import os
-import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 
 Places = Sequence[int]
 """The version of each percent of the readers, 100 in all."""
-
-
-@cache
-def this_reader() -> str:
-    """Return the default reader name, user@host: the same for all processes of one user on one machine. A user without
-    a name, as in many containers, is uid-NUMBER."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # what it raises depends on the version of Python
-        user = f"uid-{os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
 
 
 def percent_of(view: str, reader: str) -> int:

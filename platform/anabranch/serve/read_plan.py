@@ -11,12 +11,11 @@ from threading import Lock
 
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState
 from anabranch.core.home_format import check_home
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, user_at_host
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
 from anabranch.serve._own_failures import counts
-from anabranch.serve._reader_places import this_reader
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of
@@ -234,7 +233,7 @@ def _reader_key(settings: Settings, view: str, reader: str | None) -> tuple[str,
 
 def reader_name(settings: Settings, reader: str | None) -> str:
     """Return the reader's name: the given one, else the setting ``reader``, else user@host."""
-    return reader or settings.reader or this_reader()
+    return reader or settings.reader or user_at_host()
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:

@@ -26,7 +26,6 @@ from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 from anabranch.serve._reader_places import Places, first_places, from_runs, next_places, percent_of, to_runs
-from anabranch.serve._reader_places import this_reader as this_reader
 from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import snapshot
 from anabranch.views.retired_versions import RETIRED

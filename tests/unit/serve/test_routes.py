@@ -15,9 +15,9 @@ import anabranch
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.errors import AnabranchError, BadInput, Conflict, TryAgain
-from anabranch.core.settings import Settings
+from anabranch.core.settings import Settings, user_at_host
 from anabranch.serve import routes
-from anabranch.serve._reader_places import first_places, from_runs, next_places, this_reader, to_runs
+from anabranch.serve._reader_places import first_places, from_runs, next_places, to_runs
 from anabranch.serve.routes import Route, route_history, route_of, set_route
 from hypothesis import HealthCheck, given
 from hypothesis import settings as on_a_busy_machine
@@ -130,7 +130,7 @@ def test_a_read_obeys_the_route_that_is_there_when_it_begins(settings: Settings)
 
 def test_a_process_has_a_name_of_its_own_or_a_given_one(settings: Settings) -> None:
     route = lead(settings, 50, 50)
-    assert anabranch.read(VIEW, settings=settings).version == route.version_for(this_reader())
+    assert anabranch.read(VIEW, settings=settings).version == route.version_for(user_at_host())
     for reader in READERS[:20]:
         named = settings.model_copy(update={"reader": reader})
         assert anabranch.read(VIEW, settings=named).version == route.version_for(reader)
@@ -142,7 +142,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(getpass, "getuser", nameless)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    assert this_reader.__wrapped__() == f"uid-4711@{socket.gethostname()}"
+    assert user_at_host.__wrapped__() == f"uid-4711@{socket.gethostname()}"
 
 
 def test_each_change_is_kept_with_who_when_and_why(settings: Settings) -> None:

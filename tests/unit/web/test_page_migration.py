@@ -313,6 +313,20 @@ def test_without_a_migration(client: TestClient, settings: Settings) -> None:
     assert "Nobody has set a route" in client.get("/anabranch/views/other/migration").text
 
 
+def test_a_migration_is_taken_back_also_after_another_version_was_retired(
+    client: TestClient, settings: Settings
+) -> None:
+    moving = route_history(settings, VIEW)[-1].migration or {}
+    set_route(settings, VIEW, {2: 100}, by="bert", why="the last step", migration={**moving, "state": "done"})
+    set_route(settings, VIEW, {2: 100}, by="carl", why="a dead end", retired={3})
+    page = text_of(client.get(PAGE).text)
+    assert "v1 to v2: done" in page
+    assert "Begun by bert" in page
+    assert buttons(client) == ["rollback"]
+    set_route(settings, VIEW, {2: 100}, by="carl", why="nobody reads it", retired={1, 3})
+    assert buttons(client) == [], "there is nothing to go back to"
+
+
 def test_a_migration_that_came_after_another_has_its_own_beginning(client: TestClient, settings: Settings) -> None:
     press(client, "rollback")
     start(settings, OLD, NEW, by="dora", why="once more", soak_seconds=0)

@@ -51,7 +51,7 @@ def start(
     from anabranch.change.migrate.migration import start as begin
     from anabranch.change.migrate.migration_request import seconds_of, steps_of
     from anabranch.change.migrate.promotion_checks import Expectations
-    from anabranch.serve.routes import this_reader
+    from anabranch.core.settings import user_at_host
 
     settings, registry = project_views()
     versions = registry.get(view, old), registry.get(view, new)
@@ -63,7 +63,7 @@ def start(
     migration = begin(
         settings,
         *versions,
-        by=by or this_reader(),
+        by=by or user_at_host(),
         why=why,
         steps=steps_of(steps),
         soak_seconds=seconds_of(soak, "soak"),
@@ -98,10 +98,10 @@ def advance(view: ViewName, by: By = None) -> None:
     """Run the checks and take one step. Exit code 1 if a check failed: readers are then back on the old version."""
     from anabranch.apps.cli._context import project_views
     from anabranch.change.migrate.migration import advance as step
-    from anabranch.serve.routes import this_reader
+    from anabranch.core.settings import user_at_host
 
     settings, registry = project_views()
-    migration = step(settings, *_versions(settings, registry, view), by=by or this_reader())
+    migration = step(settings, *_versions(settings, registry, view), by=by or user_at_host())
     _print_migration(settings, migration)
     if migration.state == "rolled back":
         raise typer.Exit(1)
@@ -116,13 +116,13 @@ def run_command(view: ViewName, by: By = None) -> None:
     from anabranch.apps.cli._context import project_views
     from anabranch.change.migrate.migration import advance as step
     from anabranch.core.errors import Conflict, TryAgain
-    from anabranch.serve.routes import this_reader
+    from anabranch.core.settings import user_at_host
 
     settings, registry = project_views()
     versions, printed_code = _versions(settings, registry, view), ""
     while True:
         try:
-            migration = step(settings, *versions, by=by or this_reader())
+            migration = step(settings, *versions, by=by or user_at_host())
         except TryAgain as wait:
             # Print why it waits (a stream is behind, a check can't run), once, and not for a normal soak time.
             if wait.code not in ("SOAKING", printed_code):
@@ -186,25 +186,23 @@ def retire(
     from datetime import timedelta
 
     from anabranch.change.migrate.migration_request import seconds_of
-    from anabranch.core.settings import load_settings
+    from anabranch.core.settings import load_settings, user_at_host
     from anabranch.lake.layout import VersionRef
     from anabranch.serve.retirement import retire as change
-    from anabranch.serve.routes import this_reader
 
     patience = timedelta(seconds=seconds_of(grace, "grace"))
-    change(VersionRef(load_settings(), view, version), by=by or this_reader(), why=why, grace=patience)
+    change(VersionRef(load_settings(), view, version), by=by or user_at_host(), why=why, grace=patience)
     typer.echo(f"{view} v{version} is retired; to delete its tables: anabranch migrate drop {view} {version}")
 
 
 @migrate.command()
 def reinstate(view: ViewName, version: VersionNumber, why: Why, by: By = None) -> None:
     """Undo a retirement: the version's stream continues where it was."""
-    from anabranch.core.settings import load_settings
+    from anabranch.core.settings import load_settings, user_at_host
     from anabranch.lake.layout import VersionRef
     from anabranch.serve.retirement import reinstate as change
-    from anabranch.serve.routes import this_reader
 
-    change(VersionRef(load_settings(), view, version), by=by or this_reader(), why=why)
+    change(VersionRef(load_settings(), view, version), by=by or user_at_host(), why=why)
     typer.echo(f"{view} v{version} can be read again, once its stream has caught up")
 
 
@@ -216,22 +214,20 @@ def drop(
 ) -> None:
     """Delete the tables of a retired version. They can only be rebuilt from history."""
     from anabranch.change.replay.control import drop_version
-    from anabranch.core.settings import load_settings
+    from anabranch.core.settings import load_settings, user_at_host
     from anabranch.lake.layout import VersionRef
-    from anabranch.serve.routes import this_reader
 
     if not yes:
         typer.confirm(f"Delete the tables of {view} v{version}?", abort=True)
-    freed = drop_version(VersionRef(load_settings(), view, version), this_reader())
+    freed = drop_version(VersionRef(load_settings(), view, version), user_at_host())
     typer.echo(f"{freed / 1e6:,.1f} MB freed")
 
 
 def _change(change: Callable[..., Migration], view: str, by: str | None, why: str) -> None:
-    from anabranch.core.settings import load_settings
-    from anabranch.serve.routes import this_reader
+    from anabranch.core.settings import load_settings, user_at_host
 
     settings = load_settings()
-    _print_migration(settings, change(settings, view, by=by or this_reader(), why=why))
+    _print_migration(settings, change(settings, view, by=by or user_at_host(), why=why))
 
 
 def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, View]:

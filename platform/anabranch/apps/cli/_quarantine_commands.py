@@ -80,8 +80,8 @@ def release_command(
 ) -> None:
     """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
     from anabranch.core.engine.lifetime import engine
+    from anabranch.core.settings import user_at_host
     from anabranch.ingest.landing.audit.quarantine import kinds_quarantined, release
-    from anabranch.serve.routes import this_reader
 
     settings, declared = project()
     found, place = declared.topic(topic), None if at is None else _coordinates(at)
@@ -89,7 +89,7 @@ def release_command(
         typer.echo(f"{topic}: nothing is in quarantine")
         return
     with engine(settings, "anabranch-release") as spark:
-        done = release(spark, settings, found, place, why, by=by or this_reader(), kind=kind)
+        done = release(spark, settings, found, place, why, by=by or user_at_host(), kind=kind)
     where = f" as epoch {done.epoch}" if done.epoch else ""
     typer.echo(f"{done.released} released{where}, {done.duplicates} are duplicates now")
     for reason, count in sorted(done.still.items()):

@@ -109,10 +109,10 @@ def pace(view: ViewName, version: Version = None, share: Share = None, speed: Sp
 def cancel(view: ViewName, version: Version = None) -> None:
     """Cancel the running or killed replay. Deletes everything that it made, and publishes nothing."""
     from anabranch.change.replay.control import cancel as end
-    from anabranch.serve.routes import this_reader
+    from anabranch.core.settings import user_at_host
 
     ref = _version(view, version)
-    ended = end(ref, this_reader())
+    ended = end(ref, user_at_host())
     typer.echo(printable(str(ended)) if ended.ended else f"{ref}: it ends before its next slice")
 
 

@@ -70,10 +70,10 @@ def set_command(
     after: Annotated[int | None, typer.Option(min=0, help="Only if this is still the newest route's number.")] = None,
 ) -> None:
     """Set the readers' versions from now on. 1=100 is a rollback: readers are back within five seconds."""
-    from anabranch.core.settings import load_settings
-    from anabranch.serve.routes import set_route, this_reader
+    from anabranch.core.settings import load_settings, user_at_host
+    from anabranch.serve.routes import set_route
 
-    route = set_route(load_settings(), view, _shares(shares), by=by or this_reader(), why=why, after=after)
+    route = set_route(load_settings(), view, _shares(shares), by=by or user_at_host(), why=why, after=after)
     typer.echo(_line(route))
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from anabranch.apps.web._charts import Area, Axis, shares
 from anabranch.apps.web._failures import Failure, attempt
 from anabranch.certify.breaking_changes import BreakingChange, breaking_changes
-from anabranch.change.migrate.migration_record import Migration, majority_version
+from anabranch.change.migrate.migration_record import Migration, majority_version, reversible_migration
 from anabranch.core.settings import Settings
 from anabranch.serve.retirement import retirement_text
 from anabranch.serve.routes import Route, route_history
@@ -31,8 +31,8 @@ _POSSIBLE = {
 
 @dataclass(frozen=True, slots=True)
 class MigrationPage:
-    """``history``: newest first. ``migration``: the one in the newest route; None if a person has changed the route
-    since, or if there never was one. ``breaking``: what version ``new`` takes away from readers of ``old``."""
+    """``history``: newest first. ``migration``: the one whose route stands, also if versions were retired since; None if
+    a person has led readers otherwise since, or if there never was one. ``breaking``: what version ``new`` takes away from readers of ``old``."""
 
     migration: Migration | None
     history: tuple[Route, ...]
@@ -66,6 +66,8 @@ class MigrationPage:
             return None
         itself, begun = (self.migration.old, self.migration.new, self.migration.run), None
         for route in self.history:
+            if self.retirement(route):
+                continue
             stored = route.migration or {}
             another = (
                 stored.get("old"),
@@ -80,16 +82,17 @@ class MigrationPage:
     @property
     def possible(self) -> list[tuple[str, str]]:
         """The actions that are possible now, each with the text of its button."""
-        state = self.migration.state if self.migration else ""
-        return [(action, ACTIONS[action]) for action in _POSSIBLE.get(state, ())]
+        if self.migration is None or (self.route is not None and self.migration.old in self.route.retired):
+            return []
+        return [(action, ACTIONS[action]) for action in _POSSIBLE.get(self.migration.state, ())]
 
 
 def migration_page(settings: Settings, view: str) -> MigrationPage:
     """Reads the view's current route and its history."""
     history = route_history(settings, view)
-    stored = history[-1].migration if history else None
+    standing = reversible_migration(settings, view)
     axis = Axis.over((route.changed_at for route in history), datetime.now(UTC))
-    migration = Migration.from_json(stored) if stored else None
+    migration = standing[1] if standing else None
     old, new = _versions(settings, view, migration)
     found = attempt(f"columns of {view}", lambda: breaking_changes(settings, view, old, new)) if new > old else ()
     breaking = () if isinstance(found, Failure) else found

@@ -5,9 +5,7 @@ Each call waits until the broker has the records. To send many, keep a ``Produce
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -17,7 +15,7 @@ from anabranch.contracts import CloudEvents, Event, Record, Topic, load_declarat
 from anabranch.contracts.model.records import Headers, Mapped, plain_key
 from anabranch.contracts.sending import RecordCheck, json_text, refused
 from anabranch.core.errors import BadInput
-from anabranch.core.settings import Settings, load_settings
+from anabranch.core.settings import Settings, load_settings, user_at_host
 from anabranch.ingest.kafka.producer import Producer, Receipt, event_json
 
 _Prepared = tuple[bytes | None, bytes, Event | None]
@@ -82,7 +80,7 @@ def _event(
         raise _unusable("type", f"topic {topic.name} has no {kind!r}", f"use {', '.join(topic.event_types)}")
     given = id or uuid.uuid4().hex
     return Event(
-        given, source or f"/{getpass.getuser()}@{socket.gethostname()}", kind, subject or given,
+        given, source or f"/{user_at_host()}", kind, subject or given,
         time or datetime.now(UTC), data, topic.newest(kind).uri,
     )  # fmt: skip
 
