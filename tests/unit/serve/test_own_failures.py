@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -186,6 +187,7 @@ def test_only_files_of_the_readings_tables_count(
 
 def test_a_reading_is_not_kept_alive_by_being_watched(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_spark_failures, "_MAX_WATCHED", 3)
+    monkeypatch.setattr(_spark_failures, "_watched", OrderedDict())  # other tests' readings are in it
     _, reading = watched(settings, monkeypatch)
     alive = weakref.ref(reading)
     del reading

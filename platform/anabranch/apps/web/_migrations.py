@@ -31,8 +31,9 @@ _POSSIBLE = {
 
 @dataclass(frozen=True, slots=True)
 class MigrationPage:
-    """``history``: newest first. ``migration``: the one whose route stands, also if versions were retired since; None if
-    a person has led readers otherwise since, or if there never was one. ``breaking``: what version ``new`` takes away from readers of ``old``."""
+    """``history``: newest first. ``migration``: the one whose route stands, also if versions were retired since; None
+    if a person has led readers otherwise since, or if there never was one. ``breaking``: what version ``new`` takes
+    away from readers of ``old``."""
 
     migration: Migration | None
     history: tuple[Route, ...]

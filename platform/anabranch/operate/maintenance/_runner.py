@@ -26,11 +26,10 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
     and changes nothing.
 
     A failure at one table is reported, and the others are still processed. Raises Conflict MAINTENANCE_RUNNING if
-    another run holds the lock, and BadInput NO_HOME for a folder in which no platform was ever started: what is deleted
-    in a home goes by its name only.
+    another run holds the lock, and BadInput NO_HOME for a folder that no platform has written to: what is deleted in a
+    home goes by its name only.
     """
-    control = settings.home / "control"
-    if not storage_of(control).holds(control):
+    if not any(storage_of(folder).holds(folder) for folder in (settings.home / "control", settings.lake)):
         raise BadInput(
             "NO_HOME",
             f"{settings.home} is the home of no platform",
