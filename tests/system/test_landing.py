@@ -340,6 +340,26 @@ def test_two_releases_at_once_land_a_record_once(
     assert len(rows) == 2
 
 
+def test_a_producer_that_counts_microseconds_stops_nothing(settings: Settings, land: Callable[..., list[Row]]) -> None:
+    """Kafka takes any time that a producer sets itself, here in the year 55840, if its topic lets it."""
+    topic = topic_named(f"landed_{secrets.token_hex(4)}", owned=False)
+    given = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
+    made = confluent_kafka.admin.NewTopic(topic.name, 2, 1, config=given)
+    admin = AdminClient({"bootstrap.servers": settings.brokers})
+    admin.create_topics([made])[topic.name].result(30)
+    producer = raw_producer(settings)
+    for number, moment in enumerate([int(NOON.timestamp() * 1_000), int(NOON.timestamp() * 1_000_000)]):
+        producer.produce(topic.name, value=event(number), timestamp=moment, partition=number)
+    assert producer.flush(20) == 0
+    rows = land(topic)
+    assert [(row["decision"], (row["reason"] or "").partition(":")[0]) for row in rows] == [
+        ("valid", ""),
+        ("quarantined", "append_time"),
+    ]
+    assert_once(settings, topic, rows)
+    assert len(list_quarantined(settings, topic)) == 1
+
+
 def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: Settings, topic: Topic) -> None:
     """What a run does to the epochs is seen from their commits' times; each record is landed once all the same."""
     here = settings.model_copy(update={"landing_interval": "0 seconds", "landing_seconds_beside_runs": 2.0})
