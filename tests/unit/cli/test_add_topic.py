@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def test_a_declaration_that_clashes_with_another_file_is_not_written(
     refused = CliRunner().invoke(app, command)
     assert (refused.exit_code, f"[{code}]" in refused.stderr) == (1, True), refused.output
     assert "nothing was written" in refused.stderr
+    tried = Path(tempfile.gettempdir()) / "tmp"
+    assert str(tried) not in refused.stderr, "it names the project's folder"
     assert sorted(folder.iterdir()) == before
 
 

@@ -62,8 +62,8 @@ def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
             f"PARCELS = Topic('parcels', (PARCEL,), partitions={partitions})\n"
         )
 
-    def partitions(**how: bool) -> int:
-        return load_declarations(tmp_path, **how).topic("parcels").partitions
+    def partitions(*, reload: bool = False) -> int:
+        return load_declarations(tmp_path, reload=reload).topic("parcels").partitions
 
     write("2")
     assert partitions() == 2

@@ -42,6 +42,13 @@ class Run:
         return self.state in FINISHED
 
 
+def dag_paused(dag_id: str, page: str) -> Conflict:
+    """The error DAG_PAUSED. ``page``: where it can be unpaused."""
+    what = f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it"
+    then = f"unpause it with the switch at {page}, then try again"
+    return Conflict("DAG_PAUSED", what, state="no run was created", next_step=then, dag=dag_id)
+
+
 class Client:
     """One login at one Airflow. ``address``: for example ``http://127.0.0.1:18080``. Times are seconds."""
 
@@ -67,13 +74,7 @@ class Client:
         created. TryAgain: a run with an id may have been created, which ``state`` says.
         """
         if self._wait_for_dag(dag_id, patience).get("is_paused"):
-            raise Conflict(
-                "DAG_PAUSED",
-                f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it",
-                state="no run was created",
-                next_step=f"unpause it with the switch at {self.address}/dags/{path_part(dag_id)}, then try again",
-                dag=dag_id,
-            )
+            raise dag_paused(dag_id, f"{self.address}/dags/{path_part(dag_id)}")
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
         path = f"/dags/{path_part(dag_id)}/dagRuns"
         answer = self._send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import httpx
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from anabranch.apps.airflow.client import error_detail, path_part
+from anabranch.apps.airflow.client import dag_paused, error_detail, path_part
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
-from anabranch.core.errors import AnabranchError, BadInput, Conflict
+from anabranch.core.errors import AnabranchError, BadInput
 
 log = logging.getLogger(__name__)
 LOGIN_HEADERS = ("authorization", "cookie")
@@ -71,13 +71,7 @@ class AirflowApi:
         Conflict DAG_PAUSED."""
         found = await self._send("GET", f"/dags/{path_part(dag_id)}")
         if found.is_success and found.json().get("is_paused"):
-            raise Conflict(
-                "DAG_PAUSED",
-                f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it",
-                state="no run was started",
-                next_step=f"unpause {dag_id} with the switch on its page in Airflow, then try again",
-                dag=dag_id,
-            )
+            raise dag_paused(dag_id, f"/dags/{path_part(dag_id)}")
         body = {"logical_date": None, "dag_run_id": run_id, "conf": conf}
         answer = await self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
         if answer.is_success or answer.status_code == 409:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -65,12 +65,13 @@ def load_module(path: Path, *, reload: bool = False) -> ModuleType:
     return module
 
 
-def load_declarations(folder: Path, *, reload: bool = False) -> Declarations:
+def load_declarations(folder: Path, *, reload: bool = False, beside: Iterable[Topic] = ()) -> Declarations:
     """Every Topic and Queue in a global name of a module in ``folder`` (``spark_jobs/contracts``). ``reload``: reads
-    the files again, even if this process has already read them."""
+    the files again, even if this process has already read them. ``beside``: topics of other files, which carry their
+    event types already."""
     topics: dict[str, Topic] = {}
     queues: dict[int, Queue] = {}
-    carriers: dict[str, str] = {}
+    carriers = {event_type: topic.name for topic in beside for event_type in topic.event_types}
     for path in sorted(folder.glob("[a-z]*.py")):
         for value in vars(load_module(path, reload=reload)).values():
             if isinstance(value, Queue):
