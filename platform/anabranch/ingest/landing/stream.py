@@ -94,7 +94,8 @@ def start(
     position, log = read_state(table, topic), topic_id(settings, topic.name)
     check_same_log(topic, position.log, log)
     check_nothing_lost(settings, topic, position.offsets)
-    resumes = can_resume(checkpoint, topic.name, position.offsets, begin_offsets(settings, topic.name))
+    log_begin = {} if position.offsets else begin_offsets(settings, topic.name)
+    resumes = can_resume(checkpoint, topic.name, position.offsets, log_begin)
     begin = {} if resumes else starting_offsets(settings, topic, position.offsets)
     own = spark.newSession()
     for key, value in {**STREAM_CONF, **({} if once else LIVE)}.items():
