@@ -7,8 +7,8 @@ Column names come from a registered view and are quoted. No text from a reader g
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from anabranch.ingest.landing.table.schema import DUPLICATE, IS_EVENT, LOADED, QUARANTINED, TOMBSTONE, VALID
@@ -30,18 +30,32 @@ _BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
+class Screen:
+    """A test that fails whenever a check's query would find something, and that fits into the pass over all rows in
+    which conditions are counted: that pass groups by ``by`` (expressions) as well.
+
+    ``totals``: aggregates of each group, by name, with the function that merges those of a group's parts. ``fails``:
+    a condition on them.
+    """
+
+    by: Sequence[str]
+    totals: Mapping[str, tuple[str, str]] = field(hash=False)
+    fails: str
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One check. Has either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and
     returns one row (partition_date, offending) per failing partition.
 
-    ``screen``: a cheaper query that returns a row whenever ``query`` would. It runs first.
+    ``screen``: the query runs only if this fails. One check of a table may have one.
     """
 
     name: str
     says: str
     offends: str = ""
     query: str = ""
-    screen: str = ""
+    screen: Screen | None = None
 
     @property
     def standalone_query(self) -> str:
@@ -54,8 +68,8 @@ class Check:
 
 def landing_checks() -> list[Check]:
     """Return the checks of landed rows, where ``partition_date`` is the event date."""
-    first = "FROM {rows} WHERE released_from IS NULL"
-    bits = f"bit_count(bit_or(shiftleft(1L, CAST(offset % {_BITS} AS INT))))"
+    bit = f"shiftleft(1L, CAST(offset % {_BITS} AS INT))"
+    first = "released_from IS NULL"
     return [
         *(
             Check(f"{name}_not_null", f"Every landed record has its {name}.", f"`{name}` IS NULL")
@@ -73,11 +87,14 @@ def landing_checks() -> list[Check]:
             "offsets_unique",
             "Every offset of a log partition is landed once; a released record once more, under its own epoch.",
             query=f"SELECT {PARTITION_DATE}, count(*) AS offending "
-            f"FROM (SELECT min({PARTITION_DATE}) AS {PARTITION_DATE} {first} "
+            f"FROM (SELECT min({PARTITION_DATE}) AS {PARTITION_DATE} FROM {{rows}} WHERE {first} "
             f"GROUP BY partition, offset HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
             # Groups of 63 offsets: if a group has as many rows as distinct offsets, it has no duplicate.
-            screen=f"SELECT min({PARTITION_DATE}) AS {PARTITION_DATE}, 1L AS offending {first} "
-            f"GROUP BY partition, offset DIV {_BITS} HAVING count(*) > {bits}",
+            screen=Screen(
+                ("partition", f"offset DIV {_BITS}"),
+                {"rows": (f"count_if({first})", "sum"), "offsets": (f"bit_or(IF({first}, {bit}, 0L))", "bit_or")},
+                "rows > bit_count(offsets)",
+            ),
         ),
         # Not the topic's earliest year and future bound: they may have changed since the record was decided.
         Check(

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from anabranch.certify._checks import Check
+from anabranch.certify._checks import Check, Screen
 from anabranch.views.model.definition import PARTITION_DATE
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ def _run_together(spark: SparkSession, tables: Sequence[_Registered]) -> tuple[C
     for table in tables:
         own = {numbers[id(table), check.name]: check for check in table.subject.checks}
         conditions = {number: check.offends for number, check in own.items() if check.offends}
-        queries.append(table.sql(_condition_query(sizes[id(table)], conditions)))
-        templates = {number: check.screen or check.query for number, check in own.items() if check.query}
+        screens = {number: check.screen for number, check in own.items() if check.screen}
+        queries.append(table.sql(_condition_query(sizes[id(table)], conditions, screens)))
+        templates = {number: check.query for number, check in own.items() if check.query and not check.screen}
         queries += [_numbered(number, table.sql(template)) for number, template in templates.items()]
     results = _run_queries(spark, queries)
     screened = [number for number, (_, check) in enumerate(checks) if check.screen]
@@ -138,15 +139,43 @@ def _run_together(spark: SparkSession, tables: Sequence[_Registered]) -> tuple[C
     )  # fmt: skip
 
 
-def _condition_query(size: int, conditions: Mapping[int, str]) -> str:
-    """Return a query that counts, in one pass, the rows of each partition, and those that meet each condition."""
-    counts = "".join(f", count_if({condition}) AS c{number}" for number, condition in conditions.items())
-    pairs = "".join(f", {number}, c{number}" for number in conditions)
+def _condition_query(size: int, conditions: Mapping[int, str], screens: Mapping[int, Screen]) -> str:
+    """Return a query that counts, in one pass, the rows of each partition, those that meet each condition, and the
+    groups of the screen that fail."""
+    counts = {"n": "count(*)", **{f"c{number}": f"count_if({condition})" for number, condition in conditions.items()}}
+    numbers = {size: "n", **{number: f"c{number}" for number in conditions}}
+    if not screens:
+        rows = f"SELECT {PARTITION_DATE}, {_columns(counts)} FROM {{rows}} GROUP BY {PARTITION_DATE}"
+        return _stacked(numbers, rows)
+    ((number, screen),) = screens.items()
+    keys = {f"k{place}": key for place, key in enumerate(screen.by)}
+    totals = {name: total for name, (total, _) in screen.totals.items()}
+    groups = (
+        f"SELECT {PARTITION_DATE}, {_columns({**keys, **counts, **totals})} "
+        f"FROM {{rows}} GROUP BY {', '.join([PARTITION_DATE, *keys.values()])}"
+    )
+    # Of the groups there are few: they are added up by partition for the counts, and by the screen's keys for it.
+    of_screen = f"grouping({PARTITION_DATE}) = 1"
+    counted = {name: f"IF({of_screen}, 0L, sum({name}))" for name in counts}
+    merged = {name: f"{merge}({name})" for name, (_, merge) in screen.totals.items()}
+    summed = (
+        f"SELECT {PARTITION_DATE}, {of_screen} AS of_screen, {_columns({**counted, **merged})} "
+        f"FROM ({groups}) GROUP BY GROUPING SETS (({PARTITION_DATE}), ({', '.join(keys)}))"
+    )
+    failing = f"SELECT *, IF(of_screen, 1L, 0L) AS s FROM ({summed}) WHERE NOT of_screen OR {screen.fails}"
+    return _stacked({**numbers, number: "s"}, failing)
+
+
+def _columns(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+
+
+def _stacked(numbers: Mapping[int, str], rows: str) -> str:
+    """Return a query with one row per number and partition, from ``rows`` with a column for each number."""
+    pairs = ", ".join(f"{number}, {column}" for number, column in numbers.items())
     return (
-        f"SELECT number, {PARTITION_DATE}, offending "
-        f"FROM (SELECT {PARTITION_DATE}, count(*) AS n{counts} FROM {{rows}} GROUP BY {PARTITION_DATE}) "
-        f"LATERAL VIEW stack({1 + len(conditions)}, {size}, n{pairs}) counted AS number, "
-        f"offending WHERE number < 0 OR offending > 0"
+        f"SELECT number, {PARTITION_DATE}, offending FROM ({rows}) "
+        f"LATERAL VIEW stack({len(numbers)}, {pairs}) counted AS number, offending WHERE offending > 0"
     )
 
 

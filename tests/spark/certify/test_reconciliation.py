@@ -223,6 +223,23 @@ def test_the_screen_of_offsets_finds_each_that_is_there_twice_and_no_other(spark
     assert asked([*every, *again]) == {DAYS[0]: 1, DAYS[1]: 1}
 
 
+def test_conditions_count_each_row_once_though_a_screen_groups_the_rows_too(spark: SparkSession) -> None:
+    checks = [check for check in landing_checks() if check.name in ("offsets_unique", "topic_not_null")]
+    days = (*DAYS[:2], None)  # a quarantined record may have no day
+    rows = [(days[n % 3], 0, n, None, None if n < 70 else "flights") for n in range(210)]
+    columns = "partition_date date, partition int, offset long, released_from string, topic string"
+
+    def asked(more: list[tuple[Any, ...]]) -> dict[str, tuple[int, dict[date | None, int]]]:
+        frame = spark.createDataFrame([*rows, *more], columns)
+        found = run_checks(spark, [Subject("landing", frame, checks)])
+        return {check.check: (check.rows, dict(check.offending)) for check in found}
+
+    missing = {DAYS[0]: 24, DAYS[1]: 23, None: 23}
+    assert asked([]) == {"topic_not_null": (210, missing), "offsets_unique": (210, {})}
+    twice = asked([(DAYS[2], 0, 200, None, "flights")])
+    assert twice == {"topic_not_null": (211, missing), "offsets_unique": (211, {DAYS[2]: 1})}
+
+
 def test_the_documents_show_every_check_and_where_it_failed(settings: Settings) -> None:
     results = (
         CheckResult("landing", "offsets_unique", "Every offset once.", 1_234),
