@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -41,6 +43,8 @@ def main() -> int:
     done = Counter(each.made.point for each in before if each.killed)
     begun, made, commit = time.monotonic(), list[Outcome](), _commit()
     print(f"seed {asked.seed}", flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # in the background of a shell, Ctrl-C would be ignored
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="anabranch-crash-") as folder, world(Path(folder), free_ports(2)) as place:
         stage = Stage(place.settings, place.session())
         try:
@@ -53,13 +57,14 @@ def main() -> int:
                 print(f"{time.monotonic() - begun:.0f} s: {act} has {len(own)} points", flush=True)
             left = {point: count for point, count in found.items() if done[point] < point.tries}
             chosen = list(tries(drawn(left, asked.sample, rng), rng, done))
-            for outcome in sweep(place, stage, chosen, lambda line: print(line, flush=True)):
-                made.append(replace(outcome, commit=commit, code=code_of(outcome.made.point.act)))
-                if asked.report and file:  # at once: a sweep of hours may be killed, too
-                    keep(file, [*before, *made], known)
-                    asked.report.write_text(page([*before, *made], known))
-                if asked.minutes and time.monotonic() - begun > asked.minutes * 60:
-                    break
+            with closing(sweep(place, stage, chosen, lambda line: print(line, flush=True))) as outcomes:
+                for outcome in outcomes:
+                    made.append(replace(outcome, commit=commit, code=code_of(outcome.made.point.act)))
+                    if asked.report and file:  # at once: a sweep of hours may be killed, too
+                        keep(file, [*before, *made], known)
+                        asked.report.write_text(page([*before, *made], known))
+                    if asked.minutes and time.monotonic() - begun > asked.minutes * 60:
+                        break
         except KeyboardInterrupt:
             print("stopped: the report is of what was tried until here")
         finally:

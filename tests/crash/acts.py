@@ -1,9 +1,10 @@
 """What is killed: one program for each way in which the platform commits something.
 
-    python -m crash.acts NAME
+    python -m crash.acts NAME SCRATCH
 
 Each does what the platform's own program does, by the same functions, and may be called again after a kill: that is
-the plain restart, with nothing done by hand in between.
+the plain restart, with nothing done by hand in between. It begins when a line comes: its engine, whose own files are in
+SCRATCH, can so be started while the try before is still judged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -218,13 +220,15 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 })  # fmt: skip
 
 
-def main(name: str) -> int:
+def main(name: str, scratch: str) -> int:
     from anabranch.core.engine.spark import session
 
     settings = load_settings()
-    ACTS[name].carry_out(Stage(settings, session(settings, "anabranch-crash")))
+    stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash"))
+    if sys.stdin.readline():
+        ACTS[name].carry_out(stage)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, zip_longest
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from crash.acts import ACTS, Stage
 from crash.judging import settle, wrong
-from crash.world import World
+from crash.world import Program, World
 
 _RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=\.)[0-9a-f]{8}(?=\.\d+$)")
 """The last one: of a draft (``core.storage``), between the name of its file and the process that writes it."""
@@ -80,7 +80,7 @@ _NONE: Mapping[Point, int] = MappingProxyType({})
 def points(world: World, act: str, log: Path) -> dict[Point, int]:
     """Every point of an act, and how often it passes it: found by carrying it out once."""
     world.put_back(ACTS[act].template)
-    found = world.run(act, None, log)
+    found = world.begin(act, None, log).finish()
     if found["code"] != 0:
         raise RuntimeError(f"{act} fails by itself (exit code {found['code']}): see {log}")
     names = [(call["operation"], named(call["path"], world.home)) for call in found["calls"]]
@@ -95,11 +95,25 @@ def named(path: str, home: Path) -> str:
 
 def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:
     """Kill at one point, start again, and say what is wrong then."""
-    point, act = one.point, ACTS[one.point.act]
-    world.put_back(act.template)
-    path = point.expression(world.home)
-    blow = {"operation": point.operation, "path": path, "nth": one.nth, "after": one.after, "alone": one.alone}
-    found = world.run(point.act, blow, log)
+    return judged(world, stage, one, struck(world, one, begin(world, one, log)))
+
+
+def begin(world: World, one: Try, log: Path) -> Program:
+    """Start the program that is to be killed."""
+    path = one.point.expression(world.home)
+    blow = {"operation": one.point.operation, "path": path, "nth": one.nth, "after": one.after, "alone": one.alone}
+    return world.begin(one.point.act, blow, log)
+
+
+def struck(world: World, one: Try, program: Program) -> bool:
+    """Whether the program, over the state before its act, passed the point and was killed there."""
+    world.put_back(ACTS[one.point.act].template)
+    return bool(program.finish()["killed"])
+
+
+def judged(world: World, stage: Stage, one: Try, killed: bool) -> Outcome:
+    """Start the act again, and say what is wrong then."""
+    act = ACTS[one.point.act]
     begun = time.monotonic()
     try:
         act.carry_out(stage)
@@ -108,7 +122,7 @@ def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:
         bad = wrong(stage, act, world.everything_sent())
     except Exception as error:  # a restart that fails is what the sweep looks for
         took, bad = (time.monotonic() - begun, [f"the restart failed: {type(error).__name__}: {error}"])
-    return Outcome(one, found["killed"], round(took, 2), tuple(bad))
+    return Outcome(one, killed, round(took, 2), tuple(bad))
 
 
 def drawn(found: Mapping[Point, int], most: int | None, rng: Random) -> dict[Point, int]:
@@ -131,11 +145,19 @@ def tries(found: Mapping[Point, int], rng: Random, done: Mapping[Point, int] = _
 
 
 def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> Iterator[Outcome]:
-    """All of them, in their order."""
-    begun, log = time.monotonic(), world.root / "try.log"
-    for number, one in enumerate(chosen, 1):
-        done = attempt(world, stage, one, log)
-        left = (time.monotonic() - begun) / number * (len(chosen) - number)
-        state = "; ".join(done.wrong) or ("whole" if done.killed else "not passed")
-        tell(f"{number}/{len(chosen)} ({left / 60:.0f} min left) {one}: {state} in {done.seconds:.1f} s")
-        yield done
+    """All of them, in their order. While one is judged, the program of the next one starts its engine."""
+    begun, logs = time.monotonic(), cycle([world.root / "try.log", world.root / "next.log"])
+    waiting = deque([begin(world, chosen[0], next(logs))] if chosen else [])
+    try:
+        for number, one in enumerate(chosen, 1):
+            killed = struck(world, one, waiting.popleft())
+            if number < len(chosen):
+                waiting.append(begin(world, chosen[number], next(logs)))
+            done = judged(world, stage, one, killed)
+            left = (time.monotonic() - begun) / number * (len(chosen) - number)
+            state = "; ".join(done.wrong) or ("whole" if done.killed else "not passed")
+            tell(f"{number}/{len(chosen)} ({left / 60:.0f} min left) {one}: {state} in {done.seconds:.1f} s")
+            yield done
+    finally:
+        for program in waiting:
+            program.stop()

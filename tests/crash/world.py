@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,9 @@ _FAULTS = Faults(days_late=0.03, duplicates=0.02, malformed=0.01, broken_contrac
 VIEWS = ((DELAYS, 1), (DELAYS, 2), (AIRCRAFT, 1), (CORRECTED, 1), (TURNS, 1))
 _BATCH = 1_500
 """Offsets of an epoch: several for each part of the events."""
+
+_PATIENCE = 600
+"""Seconds after which a program is killed that neither ends nor comes to its point."""
 
 _PARCELS = """
 from anabranch.contracts import Contract, Topic
@@ -148,20 +152,43 @@ class World:
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.copytree(self.root / "templates" / template, self.home, symlinks=True)
 
-    def run(self, act: str, blow: dict[str, Any] | None, log: Path) -> dict[str, Any]:
-        """Carry an act out in a process of its own, with its names noted, or with a blow; what the tracer says."""
-        spec = {"under": str(self.home), "blow": blow}
-        program = [sys.executable, "-m", "crash.acts", act]
+    def begin(self, act: str, blow: dict[str, Any] | None, log: Path) -> Program:
+        """Start a program that carries the act out, with its names noted, or with a blow; it waits for ``finish``."""
+        spec = {"under": str(self.home), "blow": blow, "seconds": _PATIENCE}
+        scratch = Path(tempfile.mkdtemp(prefix="engine-", dir=self.root))
+        program = [sys.executable, "-m", "crash.acts", act, str(scratch)]
         with log.open("wb") as output:
-            done = subprocess.run(
+            tracer = subprocess.Popen(
                 [sys.executable, "-m", "crash.tracer", json.dumps(spec), "--", *program],
                 env={**os.environ, **environment(self.settings), "PYTHONPATH": str(Path(__file__).parents[1])},
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                check=True,
-                timeout=600,
             )
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return Program(tracer, scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An act in a process of its own, whose engine starts; the act itself has not begun."""
+
+    tracer: subprocess.Popen[bytes]
+    scratch: Path
+
+    def finish(self) -> dict[str, Any]:
+        """Let the act begin; what the tracer says when the program has ended."""
+        return self._ended(b"go\n")
+
+    def stop(self) -> None:
+        """End the program without the act."""
+        self._ended(b"")
+
+    def _ended(self, word: bytes) -> dict[str, Any]:
+        said, _ = self.tracer.communicate(word, timeout=2 * _PATIENCE)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if self.tracer.returncode:
+            raise subprocess.CalledProcessError(self.tracer.returncode, self.tracer.args)
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
         return found
 
 
