@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anabranch.contracts import Avro, Contract, PlainJson, Protobuf, Record, Topic, TypeField
-from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts import Avro, Contract, PlainJson, Record, Topic, TypeField
 from anabranch.core.engine.spark import LIVE
 from anabranch.ingest.landing.decoding import decode_fast, raw_frame
 from support.avro_records import avro
@@ -141,7 +140,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a number among days": (text(days=[None, 2020]), HOLDS.format("days", "string")),
     "no time": (text(times=[None, "2020-01-01"]), HOLDS.format("times", "string")),
     "a number among objects": (text(parts=[None, 12]), HOLDS.format("parts", "object")),
-    "a text in an object's integer": (text(parts=[None, {"n": "1"}]), "data.parts holds what is no object (data.parts[1].n"),
+    "a text in an object's integer": (
+        text(parts=[None, {"n": "1"}]),
+        "data.parts holds what is no object (data.parts[1].n",
+    ),
     "no day in an object": (text(parts=[None, {"on": "x"}]), "data.parts holds what is no object (data.parts[1].on"),
     "a text among arrays": (text(grid=[None, "x"]), HOLDS.format("grid", "array")),
     "a text further in": (text(grid=[None, [None, "1"]]), HOLDS.format("grid", "array")),
@@ -156,7 +158,10 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a key twice": (b'{"sizes":{"a":null,"a":null}}', "data.sizes['a'] is there twice"),
     "a number in an object's array": (text(where={"tags": [None, 1]}), "data.where.tags holds what is no string"),
     "a number in an object's map": (text(where={"m": {"a": None, "b": 1}}), "data.where.m['b'] is no boolean"),
-    "null where it isn't allowed": (text(firm=[1, None]), "data.firm holds what is no integer (data.firm[1] is missing"),
+    "null where it isn't allowed": (
+        text(firm=[1, None]),
+        "data.firm holds what is no integer (data.firm[1] is missing",
+    ),
     "null further in where it isn't": (text(solid=[[None]]), "data.solid holds what is no array (data.solid[0] holds"),
     "a null array where it isn't": (text(solid=[None]), "data.solid holds what is no array (data.solid[0] is missing"),
     "no array": (text(texts="x"), "data.texts is no array"),
@@ -193,7 +198,9 @@ def test_each_contract_decides_for_its_own_records(spark: SparkSession) -> None:
     )
     sent = {"days": {"days": [None]}, "names": {"names": {"a": None}}, "parts": {"parts": [None]}}
     values = {
-        f"{kind} {name}": text(v=f"thing.{kind}", **fields) for kind in ("firm", "wide") for name, fields in sent.items()
+        f"{kind} {name}": text(v=f"thing.{kind}", **fields)
+        for kind in ("firm", "wide")
+        for name, fields in sent.items()
     }
     rows = decided(spark, values, topic)
     reasons = {name: None if name.startswith("wide") else "contract: data." for name in values}

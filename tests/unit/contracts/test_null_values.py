@@ -49,7 +49,10 @@ def a_map(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def contract(
-    fields: dict[str, Any], version: int = 1, rule: Compatibility = Compatibility.BACKWARD, required: tuple[str, ...] = ()
+    fields: dict[str, Any],
+    version: int = 1,
+    rule: Compatibility = Compatibility.BACKWARD,
+    required: tuple[str, ...] = (),
 ) -> Contract:
     schema = {"type": "object", "properties": fields, "required": list(required)}
     return Contract("thing.made", version, schema, rule)
@@ -123,7 +126,12 @@ def test_a_field_that_is_not_required_may_be_null_already() -> None:
         ({"m": a_map({"type": ["null"]})}, (), "data.m.*: it is always null", "leave it out"),
         ({"m": a_map({"type": []})}, (), "data.m.*: type [] is none of", "use one of these"),
         ({"m": a_map({"type": ["null", 7]})}, (), "data.m.*: type ['null', 7] is none of", "use one of these"),
-        ({"m": a_map({"type": "string", "nullable": "x"})}, (), "data.m.*: nullable is 'x'", '"type": ["string", "null"]'),
+        (
+            {"m": a_map({"type": "string", "nullable": "x"})},
+            (),
+            "data.m.*: nullable is 'x'",
+            '"type": ["string", "null"]',
+        ),
         (
             {"m": a_map({"anyOf": [{"type": "string"}, {"type": "null"}]})},
             (),
@@ -147,7 +155,9 @@ def test_a_union_in_a_file_is_refused_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "thing.made.v1.json"
     schema = {"type": "object", "properties": {"either": {"type": ["string", "integer"]}}}
     file.write_text(json.dumps({"name": "thing.made", "version": 1, "schema": schema}))
-    with pytest.raises(BadDefinition, match=r"thing\.made\.v1\.json: thing\.made v1: data\.either: it may be string or"):
+    with pytest.raises(
+        BadDefinition, match=r"thing\.made\.v1\.json: thing\.made v1: data\.either: it may be string or"
+    ):
         Contract.from_file(file)
 
 

@@ -113,7 +113,10 @@ def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
     if kind == "enum":
         return {"type": "string", "description": f"one of {', '.join(only['symbols'])}"}
     if kind == "map":
-        return {"type": "object", "additionalProperties": _avro_inner(only["values"], "its values", f"{path}.*", left_out)}
+        return {
+            "type": "object",
+            "additionalProperties": _avro_inner(only["values"], "its values", f"{path}.*", left_out),
+        }
     if kind == "array":
         return {"type": "array", "items": _avro_inner(only["items"], "its items", f"{path}[]", left_out)}
     return _LOGICAL.get((kind, only.get("logicalType", "")), _AVRO.get(kind, {"type": "string"}))
