@@ -241,8 +241,6 @@ def expected(format_: Format, value: bytes) -> dict[str, Any] | None:
         if data[name] is None:
             if name in contract.required:
                 return None
-        elif name == "marks" and None in data[name] and contract == marked("integer"):
-            return None
         elif node.get("format") == "decimal":
             money = data[name]
             if not isinstance(money, Decimal) or abs(money) >= 10**10:
@@ -251,6 +249,8 @@ def expected(format_: Format, value: bytes) -> dict[str, Any] | None:
             data[name], str | datetime
         ):
             return None
+    if contract == marked("integer") and None in list(data["marks"] or []):
+        return None
     ids = [data[name] for name in ("orderId", "order_id") if name in data]
     time: datetime | None = data.get("placedAt", data.get("placed_at"))
     if "" in ids:

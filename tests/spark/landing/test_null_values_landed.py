@@ -196,7 +196,11 @@ def test_each_contract_decides_for_its_own_records(spark: SparkSession) -> None:
         (version("thing.firm", **plain), version("thing.wide", **wide)),
         records=PlainJson(**BY_LOG, type=TypeField("v")),
     )
-    sent = {"days": {"days": [None]}, "names": {"names": {"a": None}}, "parts": {"parts": [None]}}
+    sent: dict[str, dict[str, Any]] = {
+        "days": {"days": [None]},
+        "names": {"names": {"a": None}},
+        "parts": {"parts": [None]},
+    }
     values = {
         f"{kind} {name}": text(v=f"thing.{kind}", **fields)
         for kind in ("firm", "wide")

@@ -126,6 +126,7 @@ def test_a_field_that_is_not_required_may_be_null_already() -> None:
         ({"m": a_map({"type": ["null"]})}, (), "data.m.*: it is always null", "leave it out"),
         ({"m": a_map({"type": []})}, (), "data.m.*: type [] is none of", "use one of these"),
         ({"m": a_map({"type": ["null", 7]})}, (), "data.m.*: type ['null', 7] is none of", "use one of these"),
+        ({"m": a_map({"type": "string", "nullable": 1})}, (), "data.m.*: nullable is 1", '"type": ["string", "null"]'),
         (
             {"m": a_map({"type": "string", "nullable": "x"})},
             (),

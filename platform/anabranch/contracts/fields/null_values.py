@@ -85,12 +85,11 @@ def _of_field(path: str, node: Any, required: bool) -> Any:
 
 def _of_one(path: str, node: Node) -> Node:
     """The node with one type, and those below it."""
-    if node.get(_NULLABLE, True) not in (True, False):
+    if not isinstance(node.get(_NULLABLE, True), bool):
         raise BadDefinition(
             "CONTRACT_SCHEMA", f"{path}: nullable is {node[_NULLABLE]!r}", next_step=f"write it as {_WRITTEN}"
         )
-    types = node.get("type")
-    if _is_union(types):
+    if types := _union(node.get("type")):
         null = "null" in types or may_be_null(node)
         node = {**node, "type": _only(path, [each for each in types if each != "null"]), _NULLABLE: null}
     if node.get(_NULLABLE) is False:
@@ -98,9 +97,11 @@ def _of_one(path: str, node: Node) -> Node:
     return _of_children(path, node)
 
 
-def _is_union(types: Any) -> bool:
-    named = isinstance(types, list) and all(isinstance(each, str) for each in types)
-    return named and (len(types) > 1 or "null" in types)
+def _union(types: Any) -> list[str]:
+    """The names of several types, or of null; empty for anything else."""
+    if not isinstance(types, list) or not all(isinstance(each, str) for each in types):
+        return []
+    return types if len(types) > 1 or "null" in types else []
 
 
 def _only(path: str, types: Sequence[str]) -> str:

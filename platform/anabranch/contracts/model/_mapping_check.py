@@ -127,13 +127,17 @@ def _misfits(declared: Node, shape: Node, left_out: Mapping[str, str], path: str
         elif node["type"] == "object":
             yield from _misfits(node, found, left_out, at)
         elif node["type"] == "array":
-            inner = ({"properties": {"items": each["items"]}} for each in (node, found))
-            yield from _misfits(*inner, left_out, f"{at}[]")
+            yield from _misfits(_as_item(node), _as_item(found), left_out, f"{at}[]")
 
 
 def _as_field(of_map: Node) -> Node:
     """An object with one field in place of a map's values."""
     return {"properties": {"*": of_map["additionalProperties"]}}
+
+
+def _as_item(of_array: Node) -> Node:
+    """The same for an array's items."""
+    return {"properties": {"items": of_array["items"]}}
 
 
 def _word(node: Node) -> str:
