@@ -91,7 +91,7 @@ def _of_one(path: str, node: Node) -> Node:
         )
     if types := _union(node.get("type")):
         null = "null" in types or may_be_null(node)
-        node = {**node, "type": _only(path, [each for each in types if each != "null"]), _NULLABLE: null}
+        node = {**node, "type": _only(path, [each for each in dict.fromkeys(types) if each != "null"]), _NULLABLE: null}
     if node.get(_NULLABLE) is False:
         node = {key: value for key, value in node.items() if key != _NULLABLE}
     return _of_children(path, node)
