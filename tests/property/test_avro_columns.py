@@ -40,6 +40,10 @@ LOGICAL: dict[str, Any] = {
     "strings": {"type": "array", "items": "string"},
     "longs": {"type": "array", "items": "long"},
     "doubles": {"type": "array", "items": "double"},
+    "strings or null": {"type": "array", "items": ["null", "string"]},
+    "longs or null": {"type": "array", "items": ["long", "null"]},
+    "ints or null": {"type": "array", "items": ["null", "int"]},
+    "doubles or null": {"type": "array", "items": ["null", "double"]},
 }
 PLAIN = ("boolean", "int", "long", "float", "double", "string", "bytes")
 
@@ -59,7 +63,8 @@ def schema_of(chance: Random, depth: int = 0) -> dict[str, Any]:
 
 def a_value(chance: Random, schema: Any) -> Any:
     if isinstance(schema, list):
-        return None if chance.random() < 0.3 else a_value(chance, schema[1])
+        (one,) = [each for each in schema if each != "null"]
+        return None if chance.random() < 0.3 else a_value(chance, one)
     if isinstance(schema, Mapping) and schema.get("logicalType") == "uuid":
         return str(UUID(int=chance.getrandbits(128)))
     if schema == "string":
@@ -134,6 +139,10 @@ def test_both_decoders_say_the_same(spark: SparkSession, seed: int) -> None:
     assert not differing, f"{len(differing)}; fields: {schema['fields']}\n" + "\n".join(differing[:10])
     counts = Counter(row["decision"] for row in right.values())
     assert min(counts["valid"], counts["quarantined"]) > RECORDS / 6, counts
+    lists = [
+        value for row in right.values() for value in (row["thing_drawn"] or {}).values() if isinstance(value, list)
+    ]
+    assert any(None in each and set(each) != {None} for each in lists), "null items lie next to others"
 
     rows = [
         {"partition": 0, "offset": n, "append_time": 1_600_000_000_000_000, "key": None, "value": value}

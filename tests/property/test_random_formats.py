@@ -58,7 +58,10 @@ SENT = Contract(
             "cents": {"type": "integer"},
             "lines": {
                 "type": "array",
-                "items": {"type": "object", "properties": {"sku": {"type": "string"}, "cents": {"type": "integer"}}},
+                "items": {
+                    "type": ["object", "null"],
+                    "properties": {"sku": {"type": "string"}, "cents": {"type": "integer"}},
+                },
             },
         },
     },
@@ -71,11 +74,22 @@ FLAT = Contract(
 SAID = Contract("text.said", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
 STORED = Contract("bytes.stored", 1, {"type": "object", "properties": {"base64": {"type": "string"}}})
 NEWER = {**ORDER_SCHEMA, "fields": [*ORDER_SCHEMA["fields"], {"name": "note", "type": ["null", "string"]}]}
+GAPS = {
+    **ORDER_SCHEMA,
+    "fields": [*ORDER_SCHEMA["fields"], {"name": "marks", "type": {"type": "array", "items": ["null", "long"]}}],
+}
 OTHER = {
     **ORDER_SCHEMA,
     "fields": [{**f, "type": "string"} if f["name"] == "total" else f for f in ORDER_SCHEMA["fields"]],
 }
 SCHEMAS: dict[int, dict[str, Any]] = {3: ORDER_SCHEMA, 70_000: NEWER, 2**31: OTHER}
+
+
+def marked(items: Any) -> Contract:
+    marks = {"type": "array", "items": {"type": items}}
+    return Contract("order.placed", 1, {**PLACED.schema, "properties": {**PLACED.fields, "marks": marks}})
+
+
 MESSAGE: dict[int, tuple[str, Any]] = {
     1: ("order_id", str),
     2: ("placed_at", "time"),
@@ -109,6 +123,11 @@ def an_order(chance: Random) -> dict[str, Any]:
         "country": chance.choice(["DE", "FR", "US"]),
         "tags": chance.choice([[], ["a"], ["", "b" * 200]]),
     }
+
+
+def a_marked_order(chance: Random) -> bytes:
+    marks = [chance.choice([None, 0, 2**63 - 1, -(2**63)]) for _ in range(chance.randrange(3))]
+    return avro({**an_order(chance), "marks": marks}, GAPS)
 
 
 def registered(chance: Random, numbers: Sequence[int] = (3, 3, 3, 70_000, 70_000, 2**31)) -> bytes:
@@ -171,6 +190,22 @@ FORMATS = {
         lambda value: naive_formats.avro(value, ORDER_SCHEMA),
         fast=True,
     ),
+    **{
+        f"Avro whose items may be null{', in columns' if fast else ''}": Format(
+            Topic(
+                "orders", (marked(["integer", "null"]),), records=Avro(id="orderId", time="placedAt", schema=text(GAPS))
+            ),
+            a_marked_order,
+            lambda value: naive_formats.avro(value, GAPS),
+            fast=fast,
+        )
+        for fast in (False, True)
+    },
+    "Avro whose items may be null, and the contract says no": Format(
+        Topic("orders", (marked("integer"),), records=Avro(id="orderId", time="placedAt", schema=text(GAPS))),
+        a_marked_order,
+        lambda value: naive_formats.avro(value, GAPS),
+    ),
     "Avro by a registry, in columns": Format(
         Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schemas=FITTING)),
         partial(registered, numbers=list(FITTING)),
@@ -214,6 +249,8 @@ def expected(format_: Format, value: bytes) -> dict[str, Any] | None:
             data[name], str | datetime
         ):
             return None
+    if contract == marked("integer") and None in list(data["marks"] or []):
+        return None
     ids = [data[name] for name in ("orderId", "order_id") if name in data]
     time: datetime | None = data.get("placedAt", data.get("placed_at"))
     if "" in ids:

@@ -1,5 +1,5 @@
-"""Random contracts with maps, at any depth, and random records, sound and damaged: landing decides as a naive reader
-does, and so does the check before sending."""
+"""Random contracts with maps and arrays, at any depth, which may hold null, and random records, sound and damaged:
+landing decides as a naive reader does, and so does the check before sending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support import naive_formats
 from support.avro_records import avro
 from support.damaged_bytes import accident, fuzzed
 from support.map_records import SHELF_SCHEMA, protobuf_shelf
-from support.naive_maps import data_of
+from support.naive_maps import data_of, or_null
 from support.things_topic import APPENDED, as_dicts, decided
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def a_node(chance: Random, depth: int) -> dict[str, Any]:
     kinds = ["scalar"] * 3 + (["map", "array", "object"] if depth else [])
     match chance.choice(kinds):
         case "map":
-            return {"type": "object", "additionalProperties": a_node(chance, depth - 1)}
+            return {"type": "object", "additionalProperties": _inside(chance, a_node(chance, depth - 1))}
         case "array":
-            return {"type": "array", "items": a_node(chance, depth - 1)}
+            return {"type": "array", "items": _inside(chance, a_node(chance, depth - 1))}
         case "object":
             fields = {name: a_node(chance, depth - 1) for name in ("x", "y")[: chance.randint(1, 2)]}
             return {"type": "object", "properties": {n: _sent(chance, node) for n, node in fields.items()}}
@@ -62,28 +62,36 @@ def a_node(chance: Random, depth: int) -> dict[str, Any]:
             return dict(SCALARS[chance.choice(list(SCALARS))][0])
 
 
+def _inside(chance: Random, node: dict[str, Any]) -> dict[str, Any]:
+    """Items of an array, or values of a map: half of them may be null."""
+    return {**node, "type": chance.choice([[node["type"], "null"], ["null", node["type"]], node["type"], node["type"]])}
+
+
 def _sent(chance: Random, node: dict[str, Any]) -> dict[str, Any]:
     return {**node, "sent_as": f"n-{chance.randrange(10**9)}"} if chance.random() < 0.3 else node
 
 
-def a_contract(chance: Random) -> Contract:
-    """Maps, also in objects and arrays outside of maps."""
-    a_map = [{"type": "object", "additionalProperties": a_node(chance, depth)} for depth in (0, 1, 2, 3)]
+def a_schema(chance: Random) -> dict[str, Any]:
+    """Maps, also in objects and arrays outside of maps, and an array of scalars."""
+    a_map = [{"type": "object", "additionalProperties": _inside(chance, a_node(chance, n))} for n in (0, 1, 2, 3)]
     fields = {
         "flat": a_map[0],
         "two": a_map[1],
         "deep": a_map[3],
         "where": {"type": "object", "properties": {"labels": a_map[2]}},
         "lines": {"type": "array", "items": {"type": "object", "properties": {"tags": a_map[1]}}},
-        "maps": {"type": "array", "items": a_map[0]},
+        "maps": {"type": "array", "items": _inside(chance, a_map[0])},
+        "items": {"type": "array", "items": _inside(chance, a_node(chance, 0))},
     }
-    return Contract("thing.made", 1, {"type": "object", "properties": fields})
+    return {"type": "object", "properties": fields}
 
 
 def a_text(chance: Random, node: Mapping[str, Any], damage: float) -> str:
     """JSON of a value; with probability ``damage`` at each place it is another value."""
     if chance.random() < damage:
         return chance.choice(WRONG)
+    if (firm := or_null(node)) is not None:
+        return "null" if chance.random() < 0.3 else a_text(chance, firm, damage)
     if "additionalProperties" in node:
         names = chance.sample(KEYS, chance.randrange(4))
         if names and chance.random() < damage:
@@ -103,14 +111,13 @@ def a_text(chance: Random, node: Mapping[str, Any], damage: float) -> str:
 @pytest.mark.parametrize("seed", range(6))
 def test_landing_decides_as_a_naive_reader(spark: SparkSession, seed: int) -> None:
     chance = Random(f"maps/{seed}")
-    contract = a_contract(chance)
+    schema = a_schema(chance)
+    contract = Contract("thing.made", 1, schema)
     topic = Topic("things", (contract,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME))
-    values = {
-        str(n): a_text(chance, contract.schema, chance.choice([0, 0.01, 0.03, 0.1])).encode() for n in range(RECORDS)
-    }
+    values = {str(n): a_text(chance, schema, chance.choice([0, 0.01, 0.03, 0.1])).encode() for n in range(RECORDS)}
     rows, check, wrong = decided(spark, values, topic), RecordCheck(topic), list[str]()
     for name, value in values.items():
-        row, right = rows[name], data_of(value, contract.schema)
+        row, right = rows[name], data_of(value, schema)
         landed = as_dicts(row["thing_made"], contract.schema) if row["decision"] == "valid" else None
         if landed != right or (row["reason"] or "").startswith("unreadable"):
             wrong.append(f"{value.decode()}\n  landed:   {landed} ({row['reason']})\n  expected: {right}")
@@ -118,9 +125,24 @@ def test_landing_decides_as_a_naive_reader(spark: SparkSession, seed: int) -> No
         sent = isinstance(content, dict) and check.problem(value, content) is None
         if sent and right is None:
             wrong.append(f"{value.decode()}\n  may be sent, and is quarantined: {row['reason']}")
-    assert not wrong, f"{len(wrong)} of {contract.schema}:\n" + "\n".join(wrong[:5])
+    assert not wrong, f"{len(wrong)} of {schema}:\n" + "\n".join(wrong[:5])
     counts = Counter(row["decision"] for row in rows.values())
     assert min(counts["valid"], counts["quarantined"]) > 20, counts
+    landed_nulls = sum(_nulls_inside(as_dicts(row["thing_made"], contract.schema), schema) for row in rows.values())
+    assert landed_nulls > 5
+
+
+def _nulls_inside(value: Any, node: Mapping[str, Any]) -> int:
+    """How many items and values are null."""
+    if value is None:
+        return 0
+    if "properties" in node:
+        return sum(_nulls_inside(value[name], child) for name, child in node["properties"].items())
+    inner = node.get("additionalProperties", node.get("items"))
+    if inner is None:
+        return 0
+    held = list(value.values() if isinstance(value, dict) else value)
+    return held.count(None) + sum(_nulls_inside(each, or_null(inner) or inner) for each in held)
 
 
 FLAT: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -151,6 +173,17 @@ WIDE = Contract(
         "properties": {
             **SHELF.fields,
             **{name: {"type": "object", "additionalProperties": node} for name, node in AVRO_ONLY.items()},
+        },
+    },
+)
+GAPPED = Contract(
+    "shelf.counted",
+    1,
+    {
+        "type": "object",
+        "properties": {
+            **WIDE.fields,
+            "counts": {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
         },
     },
 )
@@ -202,6 +235,12 @@ FORMATS: dict[str, tuple[Contract, Any, Any, Any]] = {
         lambda chance: HEAD + an_avro_shelf(chance),
         lambda value: naive_formats.avro(value, SHELF_SCHEMA),
     ),
+    "Avro, whose counts may be null": (
+        GAPPED,
+        Avro(**BY_LOG, schemas={9: RegisteredSchema("avro", json.dumps(SHELF_SCHEMA))}),
+        lambda chance: HEAD + an_avro_shelf(chance),
+        lambda value: naive_formats.avro(value, SHELF_SCHEMA),
+    ),
     "Protobuf": (
         SHELF,
         Protobuf(**BY_LOG, schemas={9: _protobuf_schema()}),
@@ -215,7 +254,9 @@ def expected(found: Mapping[str, Any] | None, contract: Contract) -> dict[str, A
     """The data of a valid record, None for one in quarantine."""
     if found is None or not all(math.isfinite(each) for each in found["shares"].values()):
         return None
-    if None in found["counts"].values() or any(abs(each) >= 1000 for each in found.get("prices", {}).values()):
+    if (None in found["counts"].values() and contract is not GAPPED) or any(
+        abs(each) >= 1000 for each in found.get("prices", {}).values()
+    ):
         return None
     return {name: found[name] for name in contract.fields}
 

@@ -38,7 +38,7 @@ def typed(value: Any, node: Node) -> Any:
         names = [name.encode(errors="replace").decode() for name, _ in found]
         if len(set(names)) < len(names):
             raise Broken
-        return dict(zip(names, (_not_null(each, node["additionalProperties"]) for _, each in found), strict=True))
+        return dict(zip(names, (_inside(each, node["additionalProperties"]) for _, each in found), strict=True))
     kind = node["type"]
     if kind == "object":
         given = dict(_pairs(value))
@@ -50,7 +50,7 @@ def typed(value: Any, node: Node) -> Any:
     if kind == "array":
         if not isinstance(value, list) or isinstance(value, Pairs):
             raise Broken
-        return [_not_null(each, node["items"]) for each in value]
+        return [_inside(each, node["items"]) for each in value]
     return _scalar(value, node, kind)
 
 
@@ -60,7 +60,18 @@ def _pairs(value: Any) -> Sequence[tuple[str, Any]]:
     return value
 
 
-def _not_null(value: Any, node: Node) -> Any:
+def or_null(node: Node) -> Node | None:
+    """The node of the values that aren't null, of one that says ``["string", "null"]``; None of any other."""
+    types = node["type"]
+    if isinstance(types, str):
+        return None
+    (one,) = [each for each in types if each != "null"]
+    return {**node, "type": one}
+
+
+def _inside(value: Any, node: Node) -> Any:
+    if (firm := or_null(node)) is not None:
+        return None if value is None else typed(value, firm)
     if value is None:
         raise Broken
     return typed(value, node)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION, limit
 from anabranch.contracts.fields.field_types import fits_double, is_map
+from anabranch.contracts.fields.null_values import may_be_null, nullable_paths
 from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.ingest.landing.table.schema import spark_ddl
 
@@ -57,13 +58,13 @@ def values(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[Any]
         return st.sampled_from([value for value in node["enum"] if value is not None])
     match node["type"], node.get("format"):
         case "object", _ if is_map(node):
-            return st.dictionaries(_KEYS, values(node["additionalProperties"], named), max_size=3)
+            return st.dictionaries(_KEYS, _inside(node["additionalProperties"], named), max_size=3)
         case "object", _:
             needed = set(node.get("required", ()))
             below = node.get("properties", {}).items()
             return st.fixed_dictionaries({name: optional(child, name in needed, named) for name, child in below})
         case "array", _:
-            return st.lists(values(node["items"], named), max_size=3)
+            return st.lists(_inside(node["items"], named), max_size=3)
         case "string", "date-time":
             return st.sampled_from(_MOMENTS) | st.builds(_moment, st.integers(0, 3 * 86400))
         case _, "decimal":
@@ -84,10 +85,16 @@ def optional(node: Mapping[str, Any], required: bool, named: Literals = ()) -> S
     return values(node, named) if required else st.none() | values(node, named)
 
 
+def _inside(node: Mapping[str, Any], named: Literals) -> SearchStrategy[Any]:
+    """Items of an array, or values of a map."""
+    return optional(node, not may_be_null(node), named)
+
+
 def pool_key(name: str, node: Mapping[str, Any]) -> str:
     """Fields with the same name, type and limits share one pool, so that joins between event types find partners."""
     limits = sorted((k, str(v)) for k, v in node.items() if k in ("enum", "minimum", "maximum", "pattern"))
-    return f"{name} {spark_ddl(node)} {limits}"
+    nulls = "".join(f" {path} or null" for path in nullable_paths(node))
+    return f"{name} {spark_ddl(node)} {limits}{nulls}"
 
 
 def pool(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[list[Any]]:

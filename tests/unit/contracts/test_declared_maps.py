@@ -225,7 +225,6 @@ def test_objects_in_such_a_map_are_merged() -> None:
         [{"stock": {f"f{n}": 1 for n in range(40)}} for _ in range(3)],  # the same names in each
         [{"stock": {f"f{n}": 1}} for n in range(20)],  # not many
         [{"stock": {f"f{n}": 1 if n else "x"}} for n in range(30)],  # of several types
-        [{"stock": {f"f{n}": 1 if n else None}} for n in range(30)],  # with a null
     ],
 )
 def test_other_samples_stay_objects(records: list[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.model._mapping_check import problems
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import project_root
-from anabranch.ingest.landing.decoding._quarantine_reasons import reason
+from anabranch.ingest.landing.decoding._quarantine_reasons import UNREADABLE, reason
 
 pytestmark = pytest.mark.unit
 OFFSETS = PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)
@@ -53,7 +53,7 @@ def test_its_decimals_are_declared_and_refused_as_it_says() -> None:
 
 
 def test_its_maps_are_declared_and_refused_as_it_says() -> None:
-    fields = json.loads(block("json", '"additionalProperties"'))
+    fields = json.loads(block("json", '"labels"'))
     topic = Topic("shelves", (Contract("shelf.counted", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
     records = (
         b'{"labels": {"north": 1}}',
@@ -63,6 +63,18 @@ def test_its_maps_are_declared_and_refused_as_it_says() -> None:
     )
     found = [reason(topic, record, datetime(2024, 3, 1, tzinfo=UTC)) for record in records]
     assert found == block("text", "data.labels['north'] is no string").splitlines()
+
+
+def test_its_arrays_and_maps_may_hold_null_as_it_says() -> None:
+    fields = json.loads(block("json", '"null"'))
+    contract = Contract("thing.made", 1, {"type": "object", "properties": fields})
+    topic = Topic("things", (contract,), records=OFFSETS)
+    at = datetime(2024, 3, 1, tzinfo=UTC)
+    sound = b'{"counts": [null, 7], "rates": {"a": null}, "grid": [null, [null]], "sizes": [1]}'
+    assert reason(topic, sound, at) == UNREADABLE, "nothing is wrong with it"
+    records = (b'{"counts": [null, "7"]}', b'{"sizes": [1, null]}')
+    found = [reason(topic, record, at) for record in records]
+    assert found == block("text", "data.sizes").splitlines()
 
 
 DECIMALS = re.findall(

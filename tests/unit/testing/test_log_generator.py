@@ -19,7 +19,7 @@ from anabranch.testing._fake_landing import Decisions
 from anabranch.testing._log_generator import draw
 from anabranch.testing._scenario import Fault, Log
 from anabranch.testing._source_literals import literals
-from anabranch.testing._values import values
+from anabranch.testing._values import pool_key, values
 from anabranch.views import View
 from anabranch.views.function_source import read
 from hypothesis import strategies as st
@@ -196,6 +196,29 @@ def test_values_keep_their_limits(case: str) -> None:
         assert holds(value)
 
     every()
+
+
+@pytest.mark.parametrize("around", ["items", "additionalProperties"])
+def test_null_is_drawn_inside_where_the_contract_allows_it(around: str) -> None:
+    def node(**inner: Any) -> Any:
+        field = {"type": "array" if around == "items" else "object", around: {"type": "integer", **inner}}
+        return Contract("a.b", 1, {"type": "object", "properties": {"x": field}}).fields["x"]
+
+    firm, wide = node(), node(type=["integer", "null"])
+    for each, nulls in ((firm, False), (wide, True)):
+        drawn = set[Any]()
+
+        @hypothesis.seed(1)
+        @hypothesis.settings(max_examples=60, database=None)
+        @hypothesis.given(values(each))
+        def every(value: Any) -> None:
+            drawn.update(_inside(value))  # noqa: B023
+
+        every()
+        assert (None in drawn) == nulls
+        assert len(drawn) > 5
+    assert pool_key("x", firm) == f"x {'array<' if around == 'items' else 'map<string, '}bigint> []"
+    assert pool_key("x", wide) != pool_key("x", firm), "contracts that differ in it share no values"
 
 
 def test_extremes_of_decimals_are_drawn() -> None:

@@ -1,17 +1,17 @@
 """What the documents of a schema look like, as a contract says it: to infer contracts, and to check declared ones.
 
-A shape is a contract's node. What no contract can hold (unions of several types, arrays and maps that may hold null) is
-left out, with the reason.
+A shape is a contract's node. What no contract can hold (unions of several types) is left out, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.field_types import Node
+from anabranch.contracts.fields.null_values import several_types
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 
 _AVRO: Final[Mapping[str, Node]] = {
@@ -100,12 +100,9 @@ def _avro_record(schema: Any, path: str, left_out: list[str]) -> Node:
 
 
 def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
-    from anabranch.contracts.formats._avro import avro_branches, is_avro_decimal
+    from anabranch.contracts.formats._avro import is_avro_decimal
 
-    found = avro_branches(schema)
-    if len(found) != 1:
-        raise _LeftOutError(f"it may have {len(found)} types" if found else "it is always null")
-    (only,) = found
+    only = _only(schema)
     if isinstance(only, str):
         return _AVRO[only]
     if is_avro_decimal(only):
@@ -116,14 +113,42 @@ def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
     if kind == "enum":
         return {"type": "string", "description": f"one of {', '.join(only['symbols'])}"}
     if kind == "map":
-        if avro_branches(only["values"]) != [only["values"]]:
-            raise _LeftOutError("its values may be null or of several types")
-        return _map_of(_avro_node(only["values"], f"{path}.*", left_out))
+        return {
+            "type": "object",
+            "additionalProperties": _avro_inner(only["values"], "its values", f"{path}.*", left_out),
+        }
     if kind == "array":
-        if avro_branches(only["items"]) != [only["items"]]:
-            raise _LeftOutError("its items may be null or of several types")
-        return {"type": "array", "items": _inside(_avro_node(only["items"], f"{path}[]", left_out))}
+        return {"type": "array", "items": _avro_inner(only["items"], "its items", f"{path}[]", left_out)}
     return _LOGICAL.get((kind, only.get("logicalType", "")), _AVRO.get(kind, {"type": "string"}))
+
+
+def _only(schema: Any, what: str = "it") -> Any:
+    """The one type of a value, besides null. ``what`` names the value in the reason."""
+    from anabranch.contracts.formats._avro import avro_branches
+
+    found = avro_branches(schema)
+    if len(found) == 1:
+        return found[0]
+    raise _LeftOutError(_several(what, found))
+
+
+def _several(what: str, types: Sequence[Any]) -> str:
+    if not types:
+        return f"{what} {'is' if what == 'it' else 'are'} always null"
+    return several_types([_word(each) for each in types], what)
+
+
+def _avro_inner(schema: Any, what: str, path: str, left_out: list[str]) -> Node:
+    """The node of an array's items, or a map's values."""
+    only = _only(schema, what)
+    node = _inside(_avro_node(only, path, left_out))
+    null = isinstance(schema, list) and len(schema) > 1
+    return {**node, "nullable": True} if null else node
+
+
+def _word(schema: Any) -> str:
+    """A type as Avro names it."""
+    return schema if isinstance(schema, str) else str(schema.get("logicalType") or schema.get("name") or schema["type"])
 
 
 def _avro_decimal(schema: Any) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from anabranch.contracts.fields.decimals import is_decimal
@@ -85,6 +85,7 @@ def _type_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[t
 def _format_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
     """A format with one schema for all records must hold what the contracts ask for."""
     shape: Node
+    left_out: Mapping[str, str] = {}
     match mapping:
         case Raw():
             shape = {"properties": {mapping.form: {"type": "string"}}}
@@ -92,7 +93,8 @@ def _format_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator
             try:
                 from anabranch.contracts.formats import shape_of
 
-                shape = shape_of(RegisteredSchema("avro", text)).node
+                found = shape_of(RegisteredSchema("avro", text))
+                shape, left_out = found.node, dict(line.split(": left out, ", 1) for line in found.left_out)
             except ModuleNotFoundError:  # a reader of views needs no decoder; landing does
                 return
             except ValueError as error:
@@ -101,17 +103,19 @@ def _format_problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator
         case _:
             return
     for contract in contracts:
-        yield from (
-            ("schema", f"{contract.name} v{contract.version}: {why}") for why in _misfits(contract.schema, shape)
-        )
+        misfits = _misfits(contract.schema, shape, left_out)
+        yield from (("schema", f"{contract.name} v{contract.version}: {why}") for why in misfits)
 
 
-def _misfits(declared: Node, shape: Node, path: str = "data") -> Iterator[str]:
-    """Where a declared node asks for what the documents of a shape never hold."""
+def _misfits(declared: Node, shape: Node, left_out: Mapping[str, str], path: str = "data") -> Iterator[str]:
+    """Where a declared node asks for what the documents of a shape never hold. ``left_out``: why the shape lacks a
+    field of the schema, by its path."""
     for name, node in declared.get("properties", {}).items():
         sent = sent_name(name, node)
         at, found = f"{path}.{sent}", shape.get("properties", {}).get(sent)
-        if found is None:
+        if found is None and (why := left_out.get(at.removeprefix("data.").replace("[].items", "[]"))):
+            yield f"{at}: {why}: leave it out of the contract, its values stay in the raw bytes"
+        elif found is None:
             yield f"the schema has no {at}, or none that a column can hold"
         elif node["type"] != found["type"] and (node["type"], found["type"]) != ("number", "integer"):
             what = "a decimal as a number" if is_decimal(found) else f"a {_word(found)}"
@@ -119,18 +123,21 @@ def _misfits(declared: Node, shape: Node, path: str = "data") -> Iterator[str]:
         elif is_map(node) != is_map(found):
             yield f"{at} is a {_word(found)} in the schema, and a {_word(node)} in the contract"
         elif is_map(node):
-            yield from _misfits(_as_field(node), _as_field(found), at)
+            yield from _misfits(_as_field(node), _as_field(found), left_out, at)
         elif node["type"] == "object":
-            yield from _misfits(node, found, at)
+            yield from _misfits(node, found, left_out, at)
         elif node["type"] == "array":
-            yield from _misfits(
-                {"properties": {"items": node["items"]}}, {"properties": {"items": found["items"]}}, f"{at}[]"
-            )
+            yield from _misfits(_as_item(node), _as_item(found), left_out, f"{at}[]")
 
 
 def _as_field(of_map: Node) -> Node:
     """An object with one field in place of a map's values."""
     return {"properties": {"*": of_map["additionalProperties"]}}
+
+
+def _as_item(of_array: Node) -> Node:
+    """The same for an array's items."""
+    return {"properties": {"items": of_array["items"]}}
 
 
 def _word(node: Node) -> str:

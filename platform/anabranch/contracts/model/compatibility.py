@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from anabranch.contracts.fields.decimals import limit
 from anabranch.contracts.fields.field_types import Node, is_map, kind, same_shape
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.model.contract import Compatibility, Contract
 from anabranch.core.errors import BadDefinition
 
@@ -66,7 +67,7 @@ def allowed_from_upcaster(old: Contract, new: Contract) -> frozenset[str]:
 def _stricter_fields(old: Contract, new: Contract) -> frozenset[str]:
     """The top-level fields of which ``new`` demands more than ``old`` guaranteed, at any depth."""
     found = _stricter_rules("data", written=old.schema, read=new.schema)
-    return frozenset(path.split(".")[1].removesuffix("[]") for path, _ in found)
+    return frozenset(path.split(".")[1].partition("[")[0] for path, _ in found)
 
 
 def narrowed(old: HasSchema, new: HasSchema) -> list[str]:
@@ -113,6 +114,8 @@ def _stricter_rules(path: str, *, written: Node, read: Node) -> Iterator[tuple[s
     """Where a reader with schema ``read`` would reject what ``written`` allows: the path, and why."""
     for name in sorted(set(read.get("required", ())) - set(written.get("required", ()))):
         yield f"{path}.{name}", "is required by one version only"
+    if may_be_null(written) and not may_be_null(read):
+        yield path, "may be null in one version only"
     if "enum" in read and not set(written.get("enum", [object()])) <= set(read["enum"]):
         yield path, "allows fewer values"
     if "minimum" in read and _limit(written, "minimum", "-inf") < _limit(read, "minimum"):

@@ -5,8 +5,9 @@ The schema is JSON Schema (2020-12), restricted to types that every engine has: 
 ``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``, and
 decimals, in a string or a number (``contracts.fields.decimals``), with ``required``, ``enum``, ``minimum``, ``maximum``
 and ``pattern`` (``contracts.fields.restrictions``). A field that isn't required may be
-absent or null; fields that the schema doesn't name are allowed and kept in the raw bytes only. ``sent_as`` is a
-field's name in the records, where that isn't its own.
+absent or null, and so may items and values whose type is written ``["string", "null"]``
+(``contracts.fields.null_values``); fields that the schema doesn't name are allowed and kept in the raw bytes only.
+``sent_as`` is a field's name in the records, where that isn't its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 from anabranch.contracts.fields.decimals import check_decimal
 from anabranch.contracts.fields.field_types import is_map
+from anabranch.contracts.fields.null_values import in_memory
 from anabranch.contracts.fields.restrictions import check_restrictions
 from anabranch.core.errors import BadDefinition
 
@@ -33,6 +35,7 @@ _INSIDE = {"array": "elements", "map": "values"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
     "description", "title", "$schema", "sent_as", "precision", "scale", "additionalProperties",
+    "nullable",
 }  # fmt: skip
 
 
@@ -47,7 +50,9 @@ class Compatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One version of one event type. Raises BadDefinition if its name, version or schema isn't allowed."""
+    """One version of one event type. Raises BadDefinition if its name, version or schema isn't allowed.
+
+    ``schema``: each node has one type, and ``nullable`` where it is written with null (``in_memory``)."""
 
     name: str
     version: int
@@ -76,7 +81,9 @@ class Contract:
                 f"{self.name} v{self.version}: the data must be an object, and no map",
                 next_step="describe an object with named fields",
             )
-        for path, node in _nodes(f"{self.name} v{self.version}: data", self.schema):
+        data = f"{self.name} v{self.version}: data"
+        object.__setattr__(self, "schema", in_memory(data, schema))
+        for path, node in _nodes(data, self.schema):
             _check_node(path, node)
 
     @property
@@ -195,10 +202,11 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
         _check_map(path, node)
     unknown = set(node) - _KEYWORDS
     if unknown:
+        or_null = '. What may be null is written "type": ["string", "null"]' if unknown & {"anyOf", "oneOf"} else ""
         raise BadDefinition(
             "CONTRACT_SCHEMA",
             f"{path}: landing can't check {', '.join(sorted(unknown))}",
-            next_step="leave them out of the contract; a view or an expectation can check more",
+            next_step=f"leave them out of the contract; a view or an expectation can check more{or_null}",
         )
     kind = node.get("type")
     unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}

@@ -182,11 +182,11 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
     if kind == "object":
         return _map(seen, path, left_out) or _object(seen, f"{path}.", left_out)
     if kind == "array":
-        items = _node(seen.items, f"{path}[]", left_out) if seen.items and not seen.items.nulls else None
+        items = _inside(seen.items, f"{path}[]", left_out) if seen.items else None
         if items is None:
             left_out.append(f"{path}: left out, its items have no single type")
             return None
-        return {"type": "array", "items": _plain(items)}
+        return {"type": "array", "items": items}
     if kind == "integer beyond 64 bits":
         left_out.append(f"{path}: left out, it has integers beyond 64 bits")
         return None
@@ -212,11 +212,17 @@ def _map(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
     for child in seen.fields.values():
         values.merge(child)
     unsure: list[str] = []
-    node = None if values.nulls else _node(values, f"{path}.*", unsure)
+    node = _inside(values, f"{path}.*", unsure)
     if node is None:
         return None
     left_out += [*unsure, f"{path}: a map, since its {names} names differ from record to record; check that"]
-    return {"type": "object", "additionalProperties": _plain(node)}
+    return {"type": "object", "additionalProperties": node}
+
+
+def _inside(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
+    """The node of an array's items, or a map's values."""
+    node = _node(seen, path, left_out)
+    return None if node is None else {**_plain(node), **({"nullable": True} if seen.nulls else {})}
 
 
 def _plain(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anabranch.contracts.fields.null_values import as_written
+
 
 @dataclass(frozen=True)
 class Inferred:
@@ -64,7 +66,8 @@ class Inferred:
 
     def contract_file(self) -> str:
         """The JSON of ``NAME.v1.json``."""
-        content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": self.schema}
+        schema = as_written(self.schema)
+        content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": schema}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     def declaration(self, topic: str) -> str:

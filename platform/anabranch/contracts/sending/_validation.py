@@ -24,6 +24,7 @@ from anabranch.contracts.fields.decimals import (
     type_name,
 )
 from anabranch.contracts.fields.field_types import has_maps, is_map, key_text
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import validator_pattern
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
@@ -152,7 +153,7 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     if node.get("format") in _WRITTEN:
         strict["allOf"] = [{"pattern": _WRITTEN[node["format"]]}]
     if is_map(node):
-        strict["additionalProperties"] = _strict(node["additionalProperties"], optional=False)
+        strict["additionalProperties"] = _inside(node["additionalProperties"])
     elif node["type"] == "object":
         required, properties = set(node.get("required", ())), node.get("properties", {})
         if required:
@@ -161,12 +162,17 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
             sent_name(name, child): _strict(child, optional=name not in required) for name, child in properties.items()
         }
     if node["type"] == "array":
-        strict["items"] = _strict(node["items"], optional=False)
+        strict["items"] = _inside(node["items"])
     if optional:
         strict["type"] = [node["type"], "null"]
         if "enum" in strict:
             strict["enum"] = [*strict["enum"], None]
     return strict
+
+
+def _inside(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for items of an array or values of a map."""
+    return _strict(node, optional=may_be_null(node))
 
 
 def shape_problem(validator: jsonschema_rs.Draft4Validator, content: Any) -> tuple[str, str] | None:

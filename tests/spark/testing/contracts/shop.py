@@ -60,6 +60,17 @@ BILLED = _contract(
 
 BILLS = Topic("bills", contracts=(BILLED,), partitions=2, allowed_lateness=timedelta(hours=1))
 
+TAGGED = _contract(
+    "order.tagged",
+    1,
+    ["order"],
+    order=_ORDER,
+    tags={"type": "array", "items": {"type": ["string", "null"]}},
+    stock={"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+)
+
+TAGS = Topic("tags", contracts=(TAGGED,), partitions=2, allowed_lateness=timedelta(hours=1))
+
 MOVED = _contract("customer.moved", 1, ["customer"], customer=_PLACED["customer"], city={"type": "string"})
 
 CUSTOMERS = Topic("customers", contracts=(MOVED,), partitions=1, allowed_lateness=timedelta(hours=3))

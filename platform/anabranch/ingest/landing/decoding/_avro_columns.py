@@ -24,6 +24,7 @@ from pyspark.sql.avro.functions import from_avro
 from anabranch.contracts import Avro, Topic, formats
 from anabranch.contracts.fields.decimals import MAX_PRECISION, is_decimal, type_name
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.ingest.landing.decoding._documents import base64_of
 from anabranch.ingest.landing.decoding._fast_columns import Field, UnsupportedError, fields_of, struct_of
@@ -104,6 +105,10 @@ def _only(schema: Any) -> Any:
     return types[0]
 
 
+def _holds_null(schema: Any) -> bool:
+    return isinstance(schema, list)
+
+
 def _kind(schema: Any) -> tuple[str, str]:
     """The name of a type, and of its logical one. Raises UnsupportedError for logical types that aren't known here."""
     if not isinstance(schema, Mapping):
@@ -122,8 +127,8 @@ def _engine_type(schema: Any, names: Iterator[int]) -> Any:
     """The schema for the engine: each named type has a name of its own, a boolean is a byte, an ``int`` or an enum a
     ``long``, and a decimal has the most digits that its bytes may hold.
 
-    Raises UnsupportedError for a union of several types, a map, an array of anything but plain scalars, and logical
-    types that the engine knows in another way or not at all.
+    Raises UnsupportedError for a union of several types, a map, an array of anything but plain scalars (which may be
+    null), and logical types that the engine knows in another way or not at all.
     """
     if isinstance(schema, list):
         _only(schema)
@@ -142,7 +147,7 @@ def _engine_type(schema: Any, names: Iterator[int]) -> Any:
         case "record" if schema["fields"]:
             fields = ({"name": each["name"], "type": _engine_type(each["type"], names)} for each in schema["fields"])
             return {**own, "fields": list(fields)}
-        case "array" if schema["items"] in (*_NUMBERS, "string"):
+        case "array" if _only(schema["items"]) in (*_NUMBERS, "string"):
             return {"type": "array", "items": _engine_type(schema["items"], names)}
     raise UnsupportedError
 
@@ -164,10 +169,15 @@ def _doubts(schema: Any, value: Column) -> Iterator[Column]:
         for field in schema["fields"]:
             yield from _doubts(field["type"], value[field["name"]])
     elif kind == "array":
-        if schema["items"] in _DOUBTFUL:
-            yield value.isNull() | F.forall(value, lambda each: _doubt(schema["items"], each))
+        if _only(schema["items"]) in _DOUBTFUL:
+            yield value.isNull() | F.forall(value, lambda each: _item_doubt(schema["items"], each))
     elif (holds := _doubt(schema, value)) is not None:
         yield value.isNull() | holds
+
+
+def _item_doubt(items: Any, each: Column) -> Column:
+    holds: Column = _doubt(_only(items), each)
+    return each.isNull() | holds if _holds_null(items) else holds
 
 
 def _doubt(schema: Any, value: Column) -> Any:
@@ -220,6 +230,8 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     if kind == "record" and wanted == "object" and not is_map(node):
         return _data(node.get("properties", {}), schema, value, renames, path)
     if kind == "array" and wanted == "array" and "format" not in node["items"]:
+        if _holds_null(schema["items"]) and not may_be_null(node["items"]):
+            raise UnsupportedError  # nothing looks for nulls behind this decoder
         found = F.transform(value, lambda each: _field(node["items"], schema["items"], each, {}, "").typed)
         return Field(found, found)
     if logical == "decimal" and is_decimal(node) and wanted == "number":

@@ -10,6 +10,7 @@ from typing import Any
 from anabranch.contracts import Contract
 from anabranch.contracts.fields.decimals import exact_value, is_decimal, limit, problem, type_name
 from anabranch.contracts.fields.field_types import fits_double, is_double, is_map, key_text
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import python_pattern
 from anabranch.contracts.model.contract import sent_name
 
@@ -49,8 +50,8 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
         yield from _values(value, node["additionalProperties"], path)
         return
     if node["type"] == "array":
-        items = ((f"{path}[{n}]", item) for n, item in enumerate(value))
-        wrong = (why for at, item in items for why in _field(item, node["items"], at, True))
+        items, firm = ((f"{path}[{n}]", item) for n, item in enumerate(value)), not may_be_null(node["items"])
+        wrong = (why for at, item in items for why in _field(item, node["items"], at, firm))
         if why := next(wrong, ""):
             kind = type_name(node["items"]) if is_decimal(node["items"]) else node["items"]["type"]
             yield f"{path} holds what is no {kind} ({why})"
@@ -75,7 +76,7 @@ def _values(pairs: Mapping[str, Any], node: Mapping[str, Any], path: str) -> Ite
         yield f"{path}[{key_text(repeated[0])}] is there twice"
     for key, value in pairs.items():
         at = f"{path}[{key_text(key)}]"
-        if value is None:
+        if value is None and not may_be_null(node):
             yield f"{at} is null"
         yield from _field(value, node, at, False)
 

@@ -1,6 +1,7 @@
 """Decides whether parsed maps, and arrays of objects, are what their contract says, as Spark expressions.
 
-``from_json`` keeps every pair of a map, also two with one key. Texts and decimals inside are left as variants.
+``from_json`` keeps every pair of a map, also two with one key. Texts and decimals inside are left as variants. Null is
+also what a value becomes that can't be parsed or converted: it is allowed only where null was sent.
 """
 
 from __future__ import annotations
@@ -14,20 +15,32 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.ingest.landing.decoding._decimals import given
 from anabranch.ingest.landing.decoding._typed_values import typed
 
 
 def breaks_map(raw: Column, node: Node) -> Column:
-    """Whether a parsed map has a key twice, a null or a value of another type, at any depth; never null."""
+    """Whether a parsed map has a key twice, a value of another type, or a null that isn't allowed, at any
+    depth; never null."""
     keys, values = F.map_keys(raw), node["additionalProperties"]
     repeated = F.size(F.array_distinct(keys)) < F.size(keys)
     return _true(repeated | F.exists(F.map_values(raw), lambda each: _breaks_item(each, values)))
 
 
 def breaks_array(raw: Column, items: Node) -> Column:
-    """Whether an array of objects, arrays or maps holds a null or a value of another type, at any depth; never null."""
+    """Whether an array of objects, arrays or maps holds a value of another type, or a null that isn't allowed, at any
+    depth; never null."""
     return _true(F.exists(raw, lambda item: _breaks_item(item, items)))
+
+
+def loses_item(raw: Column, value: Column, items: Node) -> Column:
+    """Whether an item of an array of scalars, which may be null, is null in ``value`` only: it couldn't be converted.
+    What can't be parsed leaves the whole array null, which is decided elsewhere."""
+    if "format" not in items:
+        return F.lit(False)
+    sent = F.filter(raw, lambda item: (given(item) if is_decimal(items) else item).isNull())
+    return F.size(F.filter(value, lambda item: item.isNull())) > F.size(sent)
 
 
 def fits_double(raw: Column) -> Column:
@@ -36,6 +49,8 @@ def fits_double(raw: Column) -> Column:
 
 
 def _breaks_item(raw: Column, node: Node) -> Column:
+    if may_be_null(node):
+        return _breaks_inside(raw, node)
     missing = given(raw).isNull() if _is_variant(node) else raw.isNull()
     return missing | _breaks_inside(raw, node)
 

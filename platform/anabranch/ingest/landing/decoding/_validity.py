@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from anabranch.contracts import CloudEvents, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
+from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import java_pattern
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.records import Mapped
@@ -27,7 +28,7 @@ from anabranch.ingest.landing.decoding._append_times import is_held
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
 from anabranch.ingest.landing.decoding._documents import JSON
-from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double
+from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double, loses_item
 from anabranch.ingest.landing.decoding._renames import json_step
 
 CORRUPT: Final = "_corrupt"
@@ -261,7 +262,7 @@ def _looks_converted(text: Column) -> Column:
 
 
 def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) -> Column:
-    """Whether an array holds a null or an item of another type.
+    """Whether an array holds an item of another type, or a null that its contract doesn't allow.
 
     In an array of objects it is unknown where the parser failed: so the record is rejected if anything in it failed to
     parse, even in a field that only another version of the contract has.
@@ -270,9 +271,11 @@ def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) 
         return F.col(CORRUPT) | breaks_array(raw, items)
     if is_double(items):
         return breaks_array(raw, items)
-    bad = F.exists(value, lambda item: item.isNull())
+    nulls = may_be_null(items)
+    bad = loses_item(raw, value, items) if nulls else F.exists(value, lambda item: item.isNull())
     if items["type"] == "string" and "format" not in items:
-        return bad | (F.exists(raw, lambda item: item.rlike(_CONVERTED)) & (_kind(path) != "ARRAY<STRING>"))
+        converted = F.exists(raw, lambda item: item.rlike(_CONVERTED))
+        return bad | ((F.coalesce(converted, F.lit(False)) if nulls else converted) & (_kind(path) != "ARRAY<STRING>"))
     return bad
 
 
