@@ -1,4 +1,4 @@
-"""A full disk ends a load with an error that says what was loaded, leaves nothing behind, and the load can be repeated."""
+"""A full disk ends a load with an error that says what was loaded; nothing is left, and the load can be repeated."""
 
 from __future__ import annotations
 
