@@ -1,5 +1,5 @@
-"""A reader keeps its old version until the new one covers what it has seen. If the old one can't be read, that is a failed
-read of the old version, and no migration goes back because of it."""
+"""A reader keeps its old version until the new one covers what it has seen. If the old one cannot be read, that is a
+failed read of the old version, and no migration goes back because of it."""
 
 from __future__ import annotations
 
