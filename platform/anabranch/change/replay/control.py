@@ -103,8 +103,8 @@ def drop_version(ref: VersionRef, by: str) -> int:
 
 
 def reinstate_version(ref: VersionRef, *, by: str, why: str) -> Route:
-    """Undo a retirement as ``serve.retirement.reinstate`` does, while no replay of it runs; what ended ones have left is
-    deleted. If that completes a killed drop, killed replays are cancelled first, as a drop does: their files go, and
+    """Undo a retirement as ``serve.retirement.reinstate`` does, while no replay of it runs. Deletes what ended ones
+    have left. If it completes a killed drop, killed replays are cancelled first, as a drop does: their files go, and
     they would make tables next to those of the stream that begins anew. Otherwise they continue when they are cleared.
     Raises what that raises, and Conflict REPLAY_RUNNING."""
     with replay_lock(ref):
