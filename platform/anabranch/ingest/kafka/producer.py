@@ -47,7 +47,7 @@ class Receipt:
     topic: str
     partition: int
     offset: int | None
-    """None: the broker had the record already when the client sent it again, after an answer was lost, and then it names
+    """None: the broker had the record already when the client sent it again, after a lost answer, and then it names
     no offset."""
     append_time: datetime
     """By the broker's clock, in UTC, in milliseconds; where ``offset`` is None, by this machine's."""
