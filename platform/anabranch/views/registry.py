@@ -20,6 +20,7 @@ from anabranch.core.project_folder import view_files
 from anabranch.core.settings import Settings
 from anabranch.views._fingerprint import fingerprint
 from anabranch.views._purity import check_python
+from anabranch.views._shared_columns import clash_of_columns
 from anabranch.views._sql_query import SqlQuery, origin_of, query_of
 from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.function_source import display_path, read
@@ -179,12 +180,21 @@ def readable_views(folder: Path, declarations: Declarations) -> Registry:
 
 def sources_of(view: View, declarations: Declarations) -> Sources:
     """The topic, or topics in the order of events, that carry the events of ``view``. Raises BadDefinition
-    VIEW_EVENTS."""
+    VIEW_EVENTS, also if landing's columns of two topics can't be read together."""
     try:
         topics = tuple({t.name: t for t in map(declarations.topic_of, view.events)}.values())
     except BadInput as error:
         raise definition_error("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
-    return topics[0] if len(topics) == 1 else Topics(topics)
+    if len(topics) == 1:
+        return topics[0]
+    if clash := clash_of_columns(Topics(topics)):
+        raise definition_error(
+            "VIEW_EVENTS",
+            view,
+            clash,
+            next_step="give one of the two event types, or the field in its contract, another name; or write two views",
+        )
+    return Topics(topics)
 
 
 def views_in(path: Path, *, reload: bool = False) -> Sequence[View]:
