@@ -133,10 +133,11 @@ class Registry:
 
         Raises BadDefinition (see ``check``); Conflict DEFINITION_CHANGED when another definition is registered under
         the version; what ``register_upcasters`` raises for the contracts that a view reads. A registered definition is
-        checked again only when an event type that it reads has a newer contract; otherwise this takes milliseconds. A
-        crash in between leaves some views registered; the next call registers the rest.
+        checked again only when an event type that it reads has a newer contract, and for events from before 1970 if a
+        topic may have them; otherwise this takes milliseconds. A crash in between leaves some views registered; the
+        next call registers the rest.
         """
-        from anabranch.views.check import check
+        from anabranch.views.check import check, check_times
         from anabranch.views.upcaster_registry import register_upcasters
 
         for view in self.views if views is None else views:
@@ -146,6 +147,8 @@ class Registry:
             if not is_registered(settings, view, contract_versions):
                 check(view, spark, self.declarations)
                 write_definition(settings, view, contract_versions)
+            else:
+                check_times(view, spark, topics)
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
