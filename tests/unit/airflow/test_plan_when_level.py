@@ -13,7 +13,8 @@ from anabranch.apps.airflow._migrate_tasks import WaitUntilCaughtUp
 from anabranch.core.settings import Settings
 from anabranch.views import Registry
 from anabranch.views.project import Project
-from support.small_platform import DAYS, DECLARED, FLIGHTS, NAME, V1, V2, Clinic, departed
+from support.landed_sample import DECLARED, FLIGHTS
+from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
 pytestmark = pytest.mark.unit
 

@@ -120,7 +120,7 @@ def _read(stream: BytesIO, schema: Any) -> Any:
     return {field["name"]: _read(stream, field["type"]) for field in schema["fields"]}
 
 
-SHORT = {**SCHEMA, "fields": SCHEMA["fields"][:3]}  # type: ignore[index]
+SHORT = {**SCHEMA, "fields": SCHEMA["fields"][:3]}
 _small = st.integers(-6, 6)
 
 
@@ -136,7 +136,7 @@ def test_bytes_are_read_as_the_specification_says_or_not_at_all(numbers: list[in
     reader = avro_reader(RegisteredSchema("avro", json.dumps(SHORT)))
     if whole:
         assert reader.read(value, 0, "here") == expected
-        assert fastavro.schemaless_reader(BytesIO(value), fastavro.parse_schema(SHORT), None) == expected  # type: ignore[arg-type]
+        assert fastavro.schemaless_reader(BytesIO(value), fastavro.parse_schema(SHORT), None) == expected
     else:
         with pytest.raises(Undecodable):
             reader.read(value, 0, "here")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from anabranch.contracts import Contract, PlainJson, Record, Topic
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.files import _load_files, _prepare, find_files
+from anabranch.ingest.files import _load_files, find_files
 from anabranch.ingest.landing.loaded_files import Loads
 
 pytestmark = pytest.mark.unit
@@ -57,7 +58,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, from_part: int) -> None:
             where.symlink_to("/dev/full")
         real(table, where, **options)
 
-    monkeypatch.setattr(_prepare.pq, "write_table", write)
+    monkeypatch.setattr(pq, "write_table", write)
 
 
 @pytest.mark.parametrize("from_part", [0, 1])
@@ -83,7 +84,7 @@ def test_a_full_disk_before_a_part_is_begun(
     def full(**_: Any) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_load_files.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(TryAgain) as refused:
         load_one()
     assert refused.value.code == "DISK_FULL"

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from anabranch.change.replay import landing_mirror
 from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits, Mirror
 from anabranch.ingest.landing.table.event_counts import EpochCounts
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.log import archived_commits
-from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_name, log_files, versions
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_name, kept_versions, log_files, versions
 from anabranch.operate.trial import _temporary_home
 
 pytestmark = pytest.mark.unit
@@ -60,9 +59,9 @@ def test_the_names_of_its_log_are_passed_one_by_one(long_log: Path) -> None:
 def test_its_versions_are_numbers_and_their_ends_need_no_list(long_log: Path) -> None:
     assert versions(long_log) == list(range(COMMITS))
     assert peak(lambda: versions(long_log)) < 2 * MOST
-    found = landing_mirror.kept_versions(long_log)
-    assert (max(found), min(landing_mirror.kept_versions(long_log))) == (COMMITS - 1, 0)
-    assert peak(lambda: max(landing_mirror.kept_versions(long_log))) < MOST
+    found = kept_versions(long_log)
+    assert (max(found), min(kept_versions(long_log))) == (COMMITS - 1, 0)
+    assert peak(lambda: max(kept_versions(long_log))) < MOST
 
 
 def test_its_files_come_in_the_order_of_their_versions(long_log: Path) -> None:
