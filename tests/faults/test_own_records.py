@@ -59,6 +59,7 @@ def run(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_events_get_their_envelope(settings: Settings) -> None:
     receipt = anabranch.send(SALES, {"cents": 7}, type="sale.made", id="s-1", subject="till", settings=settings)
+    assert receipt.offset is not None
     record = at(settings, SALES, receipt.partition, receipt.offset)
     assert record is not None
     event = json.loads(record.value or b"")
@@ -72,6 +73,7 @@ def test_events_get_their_envelope(settings: Settings) -> None:
 
 def test_plain_records_are_sent_as_they_are(settings: Settings) -> None:
     receipt = anabranch.send(BILLS, {"bill": "b-1", "more": [1, None]}, settings=settings)
+    assert receipt.offset is not None
     record = at(settings, BILLS, receipt.partition, receipt.offset)
     assert record is not None
     assert (record.key, record.value) == (b"b-1", b'{"bill":"b-1","more":[1,null]}')
@@ -100,6 +102,7 @@ def test_what_is_wrong_is_not_sent(settings: Settings, topic: str, record: Any, 
 def test_an_id_in_a_header_is_that_of_one_record(settings: Settings, run: Any) -> None:
     bill = {"bill": "b-2"}
     receipt = anabranch.send(PUSHES, bill, headers={"push": "p-1", "more": "x"}, settings=settings)
+    assert receipt.offset is not None
     record = at(settings, PUSHES, receipt.partition, receipt.offset)
     assert record is not None
     assert record.headers == (("push", b"p-1"), ("more", b"x"))

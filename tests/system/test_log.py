@@ -173,6 +173,7 @@ def test_a_receipt_says_where_the_event_is(broker: Settings, parcels: Declaratio
     partitions: dict[str, set[int]] = {}
     for event, future in sent:
         receipt = future.result(timeout=0)
+        assert receipt.offset is not None
         key, value, milliseconds = found.pop((receipt.topic, receipt.partition, receipt.offset))
         assert (key, value) == (event.subject.encode(), event.to_json())
         assert receipt.append_time == datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.core.storage import path_of
+from anabranch.lake.frames import parquet_source
 from anabranch.views.model.definition import PARTITION_DATE
 
 EXAMPLES = 5
@@ -114,9 +115,7 @@ def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable,
     if not files:
         connection.register(f"no_{name}", schema.empty_table())
         return f"no_{name}"
-    listed = ", ".join(_text(str(file)) for file in files)
-    hive = f"true, hive_types={{'{PARTITION_DATE}': DATE}}" if PARTITION_DATE in schema.names else "false"
-    return f"read_parquet([{listed}], union_by_name=true, hive_partitioning={hive})"
+    return parquet_source(files, PARTITION_DATE if PARTITION_DATE in schema.names else None)
 
 
 def _differs(column: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow import fs
 
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
@@ -84,8 +85,8 @@ def _changes(
     schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if not is_changed(f.name)])
     before = table.file_uris(file_pruning_predicate=[(PARTITION_DATE, "in", partitions)])
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        connection.register("before", _files(before, schema))
-        connection.register("after", _files(build.paths(partitions), schema))
+        connection.register("before", _files(before, schema, state.uri))
+        connection.register("after", _files(build.paths(partitions), schema, build.base))
         connection.execute(_COUNT_CHANGES.format(columns=_listed(schema.names), key=_listed(view.key)))
         return {day: (added, changed, removed) for day, added, changed, removed in connection.fetchall()}
 
@@ -100,11 +101,14 @@ _COUNT_CHANGES = f"""
     GROUP BY {PARTITION_DATE}"""  # noqa: S608 - column names are quoted
 
 
-def _files(paths: Sequence[str], schema: pa.Schema) -> ds.Dataset | pa.Table:
+def _files(paths: Sequence[str], schema: pa.Schema, base: str) -> ds.Dataset | pa.Table:
+    """The rows of ``paths``. Only folders below ``base`` are partitions: one above may be named like one."""
     if not paths:
         return schema.empty_table()
     hive = ds.partitioning(pa.schema([schema.field(PARTITION_DATE)]), flavor="hive")
-    return ds.dataset([path.removeprefix("file://") for path in paths], schema, format="parquet", partitioning=hive)
+    options = ds.FileSystemFactoryOptions(partition_base_dir=base.removeprefix("file://"), partitioning=hive)
+    local, files = fs.LocalFileSystem(), [path.removeprefix("file://") for path in paths]
+    return ds.FileSystemDatasetFactory(local, files, ds.ParquetFileFormat(), options).finish(schema)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,11 +1,13 @@
-"""Reads a table's rows as a Spark DataFrame from its data files, without Spark's Delta reader."""
+"""Reads a table's rows from its data files: as a Spark DataFrame, without Spark's Delta reader, and in DuckDB's SQL."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from glob import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -20,6 +22,8 @@ _DATE_OF_FILE = (
     "try_cast(substring(_metadata.file_path, "
     "octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - 10, 10) AS DATE)"
 )
+
+_FILE: Final = "_anabranch_file"
 
 
 def table_rows(
@@ -62,3 +66,26 @@ def _files(table: DeltaTable, partition_by: str | None, wanted: Callable[[date |
         return paths
     days = listed[f"partition.{partition_by}"].to_pylist()
     return [path for path, day in zip(paths, days, strict=True) if wanted(day)]
+
+
+def parquet_source(files: Sequence[str | Path], partition_by: str | None) -> str:
+    """SQL of DuckDB for the rows of a table's ``files`` (at least one), with the date ``partition_by`` of each file's
+    own folder as a column; with the columns that the files have, if it is None.
+
+    DuckDB takes each folder ``name=value`` of a path for a partition, in place of the column of that name. Where a
+    folder above the table is called so (a home below ``epoch=7``), the date comes from an expression over the path, and
+    no file is skipped by it.
+    """
+    listed = ", ".join(_text(escape(str(file))) for file in files)  # a name is a pattern to DuckDB
+    read = f"read_parquet([{listed}], union_by_name=true, hive_partitioning="
+    if partition_by is None:
+        return f"{read}false)"
+    if not any("=" in str(file).rsplit("/", 2)[0] for file in files):
+        return f"{read}true, hive_types={{'{partition_by}': DATE}})"
+    value = f"try_cast(regexp_extract({_FILE}, '/{partition_by}=([^/]*)/[^/]*$', 1) AS DATE)"
+    rows = f"SELECT * EXCLUDE ({_FILE}), {value} AS {partition_by}"
+    return f"({rows} FROM {read}false, filename='{_FILE}'))"
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -21,7 +21,7 @@ INVALID: Final = ("malformed", "broken_contract", "absurd_time")
 _EVENTS = """
 create table sent as
 select topic, "partition" as p, "offset" as o, event_type, decode(value)::json as e
-from read_parquet($file) where topic = $topic
+from read_parquet($file, hive_partitioning = false) where topic = $topic
     and (fault is null or fault not in ('malformed', 'broken_contract', 'absurd_time'));
 create table timed as
 select *, e->>'$.data' as d, e->>'$.source' as source, e->>'$.id' as id,

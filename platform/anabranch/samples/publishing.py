@@ -110,12 +110,13 @@ class _Receipts:
             self.failed.append(error)
             return
         self.partition[row] = message.partition() or 0
-        self.offset[row] = message.offset() or 0
+        offset = message.offset()  # None: the broker had it already, sent again by the client, and names no offset
+        self.offset[row] = -1 if offset is None else offset
         self.append_ms[row] = message.timestamp()[1]
 
     def columns(self) -> list[pl.Series]:
         append_time = pl.Series("append_time", self.append_ms).cast(pl.Datetime("ms", "UTC"))
-        return [pl.Series("partition", self.partition), pl.Series("offset", self.offset), append_time]
+        return [pl.Series("partition", self.partition), pl.Series("offset", self.offset).replace(-1, None), append_time]
 
 
 def publish(
@@ -176,7 +177,7 @@ def _send(
 
 
 def _record(writer: pq.ParquetWriter, records: pl.DataFrame, receipts: _Receipts, summary: Summary) -> None:
-    landed = records.with_columns(receipts.columns()).filter(pl.col("offset") >= 0)
+    landed = records.with_columns(receipts.columns()).filter(pl.col("partition") >= 0)
     counted = landed.group_by("topic", pl.col("event_type").fill_null("(malformed)"), "partition").len()
     for topic, kind, partition, count in counted.iter_rows():
         summary.records[topic, kind, partition] += count

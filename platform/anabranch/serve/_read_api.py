@@ -17,7 +17,7 @@ from anabranch.serve._own_failures import counts
 from anabranch.serve._predicates import parse_predicate
 from anabranch.serve._reading import Reading
 from anabranch.serve.half_choice import checked_prefer
-from anabranch.serve.read_plan import pin, reader_name
+from anabranch.serve.read_plan import READ_VERSION, pin, reader_name
 from anabranch.serve.reader_log import record_failed
 from anabranch.serve.routes import route_of
 from anabranch.views.model.definition import is_own
@@ -102,12 +102,12 @@ def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:
 
 
 def _record_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
-    """Count a failed read against the version that the route assigned, unless the reader's request or process caused
-    it."""
+    """Count a failed read against the version that was read, unless the reader's request or process caused it: the one
+    that the route assigned, or the one that a reader who is held keeps."""
     route = route_of(settings, view) if version is None and counts(error) else None
     if route is not None:
-        assigned = route.version_for(reader)
-        record_failed(VersionRef(settings, view, assigned), reader, error.code, engine="read", route=route.number)
+        was_read = error.fields.get(READ_VERSION, route.version_for(reader))
+        record_failed(VersionRef(settings, view, was_read), reader, error.code, engine="read", route=route.number)
 
 
 def read_untracked(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from threading import Lock
@@ -23,6 +24,8 @@ from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot_at
 from anabranch.views.model.definition import PARTITION_DATE
 
+READ_VERSION = "read_version"
+"""A field of errors: the version that was read, where it may be another one than the route names (a reader is held)."""
 BACK_SECONDS = 2.0
 """How long after a rollback a reader keeps the newest cut that it has seen, while the old version may catch up."""
 
@@ -120,7 +123,8 @@ def pin(
             chosen, speed, behind = _routed(settings, view, route, reader)
         batch = None
         if PARTITION_DATE in speed.schema.names:
-            batch = _batch(VersionRef(settings, view, chosen).batch_table, speed, prefer)
+            with _names_version(chosen):
+                batch = _batch(VersionRef(settings, view, chosen).batch_table, speed, prefer)
     half = batch.half if batch else None
     halves = _halves(speed, half, prefer)
     if partitions is not None and PARTITION_DATE not in speed.schema.names:
@@ -187,17 +191,42 @@ def _kept_snapshot(
     try:
         cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
-        kept = snapshot_at(last.uri, last.table_id, last.table_version)
-        if kept is not None and counts(error):  # this read doesn't fail, but a new reader's would
-            record_failed(
-                VersionRef(settings, route.view, version), key[1], error.code, engine="read", route=route.number
-            )
-        return kept
+        return _kept_instead(VersionRef(settings, route.view, version), route, key[1], error, last)
     if covers(cut, last.seen):
         return None
     if route.sends_back(last.version, version) and _age(settings, route) >= BACK_SECONDS:
         return None
-    return snapshot_at(last.uri, last.table_id, last.table_version)
+    return _last_snapshot(last)
+
+
+def _kept_instead(
+    ref: VersionRef, route: Route, reader: str, error: AnabranchError, last: _LastRead
+) -> Snapshot | None:
+    """Return the reader's last snapshot while ``ref`` can't be read. That counts against ``ref``: this read doesn't
+    fail because of it, but a new reader's would. None if there is no last snapshot: then the read itself fails."""
+    gone = False
+    try:
+        kept = _last_snapshot(last)
+        gone = kept is None
+        return kept
+    finally:
+        if not gone and counts(error):
+            record_failed(ref, reader, error.code, engine="read", route=route.number)
+
+
+def _last_snapshot(last: _LastRead) -> Snapshot | None:
+    with _names_version(last.version):
+        return snapshot_at(last.uri, last.table_id, last.table_version)
+
+
+@contextmanager
+def _names_version(version: int) -> Iterator[None]:
+    """Errors say that this version was read."""
+    try:
+        yield
+    except AnabranchError as error:
+        error.fields[READ_VERSION] = version
+        raise
 
 
 def _batch(uri: str, speed: Snapshot, prefer: Prefer) -> BatchAtCut | None:
@@ -262,4 +291,5 @@ def _days_expired(view: str, version: int, days: list[date], cut: Cut) -> Broken
         'out (partitions=...) or read with prefer="complete", which includes events after the cut',
         cut=str(cut),
         partitions=[day.isoformat() for day in days],
+        **{READ_VERSION: version},
     )

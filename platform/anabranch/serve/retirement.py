@@ -57,7 +57,8 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 
 def reinstate(ref: VersionRef, *, by: str, why: str) -> Route:
     """Undo a retirement. The stream continues where it was, or from history if the version was dropped; a drop that was
-    killed is completed. Raises Conflict NOT_RETIRED, or DROP_RUNNING."""
+    killed is completed. For people: ``change.replay.control.reinstate_version``, which looks after replays. Raises
+    Conflict NOT_RETIRED, or DROP_RUNNING."""
     _retired_route(ref)
     with _only_drop(ref):
         route = _retired_route(ref)  # again: as it is now

@@ -66,6 +66,15 @@ def check(view: View, spark: SparkSession, declarations: Declarations) -> None:
     _check_streamable(spark, view, plan, stream)
 
 
+def check_times(view: View, spark: SparkSession, topics: Sources) -> None:
+    """Raises BadDefinition VIEW_WATERMARK if ``view`` can't be for events as old as its ``topics`` allow now. For a
+    registered view: ``earliest_year`` isn't part of a contract, so no newer version says that it was changed."""
+    if view.kappa or view.refresh == "partitions" or all(topic.earliest_year >= 1970 for topic in topics.each):
+        return
+    stream = _catalyst.analysed(apply(view, _streams(spark, view, topics), read(view.function)))
+    _plan_rules.check_before_1970(view, topics, stream)
+
+
 def apply(view: View, inputs: Sequence[DataFrame], source: Source) -> DataFrame:
     """Returns the view's rows. Whatever the author's function raises becomes a BadDefinition that names the line."""
     from pyspark.errors import AnalysisException

@@ -20,6 +20,7 @@ from anabranch.core.project_folder import view_files
 from anabranch.core.settings import Settings
 from anabranch.views._fingerprint import fingerprint
 from anabranch.views._purity import check_python
+from anabranch.views._shared_columns import clash_of_columns
 from anabranch.views._sql_query import SqlQuery, origin_of, query_of
 from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.function_source import display_path, read
@@ -132,10 +133,11 @@ class Registry:
 
         Raises BadDefinition (see ``check``); Conflict DEFINITION_CHANGED when another definition is registered under
         the version; what ``register_upcasters`` raises for the contracts that a view reads. A registered definition is
-        checked again only when an event type that it reads has a newer contract; otherwise this takes milliseconds. A
-        crash in between leaves some views registered; the next call registers the rest.
+        checked again only when an event type that it reads has a newer contract, and for events from before 1970 if a
+        topic may have them; otherwise this takes milliseconds. A crash in between leaves some views registered; the
+        next call registers the rest.
         """
-        from anabranch.views.check import check
+        from anabranch.views.check import check, check_times
         from anabranch.views.upcaster_registry import register_upcasters
 
         for view in self.views if views is None else views:
@@ -145,6 +147,8 @@ class Registry:
             if not is_registered(settings, view, contract_versions):
                 check(view, spark, self.declarations)
                 write_definition(settings, view, contract_versions)
+            else:
+                check_times(view, spark, topics)
 
 
 def load_views(folder: Path, declarations: Declarations) -> Registry:
@@ -179,12 +183,21 @@ def readable_views(folder: Path, declarations: Declarations) -> Registry:
 
 def sources_of(view: View, declarations: Declarations) -> Sources:
     """The topic, or topics in the order of events, that carry the events of ``view``. Raises BadDefinition
-    VIEW_EVENTS."""
+    VIEW_EVENTS, also if landing's columns of two topics can't be read together."""
     try:
         topics = tuple({t.name: t for t in map(declarations.topic_of, view.events)}.values())
     except BadInput as error:
         raise definition_error("VIEW_EVENTS", view, error.what, next_step=error.next_step) from None
-    return topics[0] if len(topics) == 1 else Topics(topics)
+    if len(topics) == 1:
+        return topics[0]
+    if clash := clash_of_columns(Topics(topics)):
+        raise definition_error(
+            "VIEW_EVENTS",
+            view,
+            clash,
+            next_step="give one of the two event types, or the field in its contract, another name; or write two views",
+        )
+    return Topics(topics)
 
 
 def views_in(path: Path, *, reload: bool = False) -> Sequence[View]:

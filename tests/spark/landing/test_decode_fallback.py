@@ -110,6 +110,7 @@ WRAPPED = {
     "a decimal": {"price": b"\x12" + (2**64 + 1999).to_bytes(9, "big")},
     "a fixed decimal": {"total": (2**64 + 5).to_bytes(9, "big")},
     "an enum": {"size": bytes.fromhex("8080808010")},
+    "an enum from its end": {"size": b"\x01"},
     "a date": {"day": bytes.fromhex("8280808010")},
     "an int of several": {"counts": b"\x02" + bytes.fromhex("feffffff1f") + b"\x00"},
 }

@@ -378,6 +378,28 @@ def test_registering_checks_once_and_writes_down(spark: SparkSession, settings: 
     assert not record_path(VersionRef(settings, bad.get("seen").name, bad.get("seen").version)).exists()
 
 
+def test_a_registered_view_is_checked_again_when_its_topic_may_have_older_events(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Its stream would begin, and end at the first of them: Spark's state drops what is older than 1970."""
+    for name, declared, refused in [
+        ("state", hourly("F.count('dest')"), True),
+        ("partitions", (f"{HOURLY}, refresh='partitions'", hourly("F.count('dest')")[1]), False),
+    ]:
+        (tmp_path / name).mkdir()
+        home = settings.model_copy(update={"home": tmp_path / name / "home"})
+        registry = load(tmp_path / name, *declared)
+        registry.register(spark, home)
+        older = Declarations({**DECLARED.topics, FLIGHTS.name: replace(FLIGHTS, earliest_year=1950)})
+        if not refused:
+            replace(registry, declarations=older).register(spark, home)
+            continue
+        with pytest.raises(BadDefinition, match="drops events from before 1970") as caught:
+            replace(registry, declarations=older).register(spark, home)
+        assert caught.value.code == "VIEW_WATERMARK"
+        registry.register(spark, home)
+
+
 def test_a_registered_version_can_not_change(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

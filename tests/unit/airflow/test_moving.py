@@ -223,4 +223,4 @@ def caught_up(monkeypatch: pytest.MonkeyPatch, error: AnabranchError) -> bool:
 
     monkeypatch.setattr(promotion_checks, "epochs_behind", fails)
     context: Any = {"params": {"behind": 5}}
-    return WaitUntilCaughtUp(task_id="wait", planned=PLANNED).poke(context)
+    return bool(WaitUntilCaughtUp(task_id="wait", planned=PLANNED).poke(context))

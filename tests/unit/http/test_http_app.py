@@ -21,7 +21,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.http import _app, access
 from anabranch.ingest.http._bodies import STRUCTURED, Prepared
-from anabranch.ingest.http._sender import Busy, Sender, Undelivered
+from anabranch.ingest.http._sender import Busy, Sender, Undelivered, _Request
 from anabranch.operate.runtime._services import catalog, parts_named
 from support.page_app import TestClient
 from typer.testing import CliRunner
@@ -57,6 +57,32 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(Sender, "send", send)
     monkeypatch.setattr(Sender, "stop", stop)
     return given
+
+
+def test_the_answer_names_no_offset_that_the_broker_has_not_named(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a record that it has already, sent again by the idempotent client, it says nothing else."""
+
+    async def send(self: Sender, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int | None]]:
+        request = _Request(asyncio.get_running_loop().create_future(), [(-1, None)] * 2, 2, 0)
+        for number, offset in enumerate((None, 0)):
+            answer: Any = SimpleNamespace(partition=lambda: 1, offset=lambda known=offset: known)
+            self._count_answer(request, number, None, answer)
+        self._settle()
+        return await request.done
+
+    monkeypatch.setattr(Sender, "send", send)
+    monkeypatch.setattr(Sender, "_count", _counted)
+    token = access.allow(settings, "till-1", ["payments"])
+    answer = client.post("/topics/payments", content=EVENT, headers=bearer(token) | TYPED)
+    assert answer.json() == {"records": [{"partition": 1, "offset": None}, {"partition": 1, "offset": 0}]}
+
+
+def _counted(self: Sender, request: _Request, error: object) -> None:
+    request.left -= 1
+    if request.left == 0:
+        self._answered.append(request)
 
 
 @pytest.fixture

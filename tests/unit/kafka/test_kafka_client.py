@@ -15,7 +15,7 @@ from anabranch.contracts import Contract, Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.ingest.kafka import Producer, look
+from anabranch.ingest.kafka import Producer, lines, look
 from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets
 from anabranch.ingest.kafka.client import client_config
 from anabranch.ingest.kafka.producer import open_client, receipt_of
@@ -48,6 +48,39 @@ class Sent:
 def test_a_record_with_any_time_can_be_looked_at_and_has_a_receipt(milliseconds: int, right: datetime) -> None:
     message: Any = Sent(milliseconds)
     assert look._record(message).append_time == receipt_of(message).append_time == right
+
+
+class Place:
+    """A delivered record, as the client's library tells of it: without an offset if the broker had it already, which it
+    says to an idempotent producer that sends the record again."""
+
+    def __init__(self, offset: int | None, partition: int = 2) -> None:
+        self._offset, self._partition = offset, partition
+
+    def offset(self) -> int | None:
+        return self._offset
+
+    def partition(self) -> int:
+        return self._partition
+
+    def topic(self) -> str:
+        return "flights"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def test_a_receipt_names_no_offset_that_the_broker_has_not_named() -> None:
+    found: list[Any] = [receipt_of(Place(offset)) for offset in (None, 0, 7)]  # type: ignore[arg-type]
+    assert [receipt.offset for receipt in found] == [None, 0, 7]
+    assert {receipt.partition for receipt in found} == {2}
+
+
+def test_a_count_of_lines_names_the_last_offset_that_is_known() -> None:
+    sent = lines.Sent()
+    for place in (Place(None, 1), Place(7), Place(None), Place(None, 0), Place(0, 0)):
+        sent(None, place)  # type: ignore[arg-type]
+    assert (sent.count, sent.ends) == (5, {2: 7, 0: 0})
 
 
 @pytest.fixture

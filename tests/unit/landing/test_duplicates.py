@@ -208,6 +208,16 @@ def test_ids_are_known_for_the_whole_horizon_and_forgotten_by_days(landing: Land
     assert repeated(landing, ("0", days_later), ("1", days_later)) == [False, True]
 
 
+def test_a_partition_that_lags_holds_on_to_what_it_may_repeat_while_its_records_are_no_events(landing: Landing) -> None:
+    """They are in quarantine, or tombstones; the copies come behind them."""
+    landing.land([departed("0", NOON)])
+    at_the_end, days_later = NOON + HORIZON, NOON + HORIZON + timedelta(days=1)
+    duplicates = opened(landing)
+    ahead, lagging = batch(("new", days_later)), batch(("broken", at_the_end), decision="quarantined")
+    assert duplicates.find_duplicates(pa.concat_tables([ahead, lagging])).tolist() == [False, False]
+    assert duplicates.find_duplicates(batch(("0", at_the_end))).tolist() == [True]
+
+
 def test_a_clock_that_erred_once_costs_nothing(landing: Landing) -> None:
     landing.land([departed("a", datetime.now(UTC))])
     duplicates = opened(landing)

@@ -71,7 +71,9 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
 def ancient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file on disk was written long ago."""
     monkeypatch.setattr(
-        _vacuum, "_files", lambda base: ((Path(path), Path(path).stat().st_size, 0.0) for path in on_disk(str(base)))
+        _vacuum,
+        "files_with_times",
+        lambda base: ((Path(path), Path(path).stat().st_size, 0.0) for path in on_disk(str(base))),
     )
 
 

@@ -22,7 +22,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake.commits import widen
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_files, read_commit
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_names, read_commit
 from deltalake import DeltaTable
 from support.landed_sample import DECLARED, FLIGHTS, Event, Landing
 from support.maintained_platform import shorten
@@ -179,14 +179,14 @@ def test_files_that_are_set_aside_while_they_are_listed_are_in_the_mirror(
         (Path(landing.uri) / LOG / f"{version:020d}.json").unlink()
     calls = []
 
-    def listed(table: Path) -> list[tuple[int, Path]]:
-        found = list(log_files(table))
+    def listed(table: Path) -> list[tuple[int, str]]:
+        found = list(log_names(table))
         calls.append(found)
         if len(calls) == 2:
-            return [(version, path) for version, path in found if ".checkpoint" not in path.name]
+            return [(version, name) for version, name in found if ".checkpoint" not in name]
         return found
 
-    monkeypatch.setattr(landing_mirror, "log_files", listed)
+    monkeypatch.setattr(landing_mirror, "log_names", listed)
     mirror = Mirror(landing.uri, tmp_path / "mirror")
     mirror.release(5)
     assert flights_in(mirror.uri) == [1, 2, 2, 3, 4, 5]

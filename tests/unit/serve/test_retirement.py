@@ -16,7 +16,7 @@ import anabranch
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.change.migrate.promotion_checks import epochs_behind
-from anabranch.change.replay.control import drop_version, exclusive
+from anabranch.change.replay.control import drop_version, exclusive, reinstate_version
 from anabranch.change.replay.state import CANCELLED, ReplayState, cancelled_text, list_states, write_state
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
@@ -316,6 +316,51 @@ def test_a_drop_ends_a_killed_replay_and_waits_for_a_running_one(settings: Setti
     assert drop_version(ref, "bob") > 0
     assert [(each.phase, each.said) for each in list_states(ref)] == [(CANCELLED, cancelled_text("bob"))]
     assert not ref.replay_checkpoints.exists()
+
+
+def test_a_version_is_not_taken_back_while_a_replay_of_it_runs(settings: Settings) -> None:
+    """After a killed drop that would delete the replay's own files."""
+    ref = VersionRef(settings, VIEW, 1)
+    gone(settings)
+    with exclusive(ref, "one"):
+        refusal = refused(lambda: reinstate_version(ref, by="bob", why="too soon"))
+        assert (refusal.code, "replay cancel" in refusal.next_step) == ("REPLAY_RUNNING", True)
+    assert retired_versions(settings, VIEW) == {1}
+    reinstate_version(ref, by="bob", why="too soon")
+    assert retired_versions(settings, VIEW) == frozenset()
+
+
+def test_a_killed_replay_goes_on_once_its_version_is_taken_back(settings: Settings) -> None:
+    ref = VersionRef(settings, VIEW, 1)
+    write_state(settings, ReplayState(VIEW, 1, "one"))
+    (ref.replay_checkpoints / "one").mkdir(parents=True)
+    gone(settings)
+    reinstate_version(ref, by="bob", why="too soon")
+    assert [each.phase for each in list_states(ref)] == ["streaming"]
+    assert (ref.replay_checkpoints / "one").exists()
+
+
+def test_a_killed_replay_ends_with_the_killed_drop_that_is_completed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on with a checkpoint that is gone, and make the version's tables again next to its new stream's."""
+    ref = VersionRef(settings, VIEW, 1)
+    gone(settings)
+    kill_drop(monkeypatch, ref)
+    write_state(settings, ReplayState(VIEW, 1, "one"))
+    (ref.replay_tables / "one").mkdir(parents=True)
+    reinstate_version(ref, by="bob", why="too soon")
+    assert [(each.phase, each.said) for each in list_states(ref)] == [(CANCELLED, cancelled_text("bob"))]
+    assert not ref.folder.exists()
+
+
+def test_what_ended_replays_have_left_is_deleted_when_their_version_is_taken_back(settings: Settings) -> None:
+    ref = VersionRef(settings, VIEW, 1)
+    write_state(settings, ReplayState(VIEW, 1, "one", phase=CANCELLED))
+    (ref.replay_tables / "one").mkdir(parents=True)
+    gone(settings)
+    reinstate_version(ref, by="bob", why="too soon")
+    assert not (ref.replay_tables / "one").exists()
 
 
 def test_no_day_of_it_is_planned(settings: Settings) -> None:

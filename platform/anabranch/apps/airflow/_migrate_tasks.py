@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator, TriggerRule, get_current_context, task
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from anabranch.apps.airflow._approval import Approval, PlanApproval, answered_by
@@ -40,17 +40,15 @@ _SHORT_WAITS_TOTAL = 30.0
 
 @task(multiple_outputs=True)
 def plan_migration() -> dict[str, Any]:
-    """Checks the parameters, and plans what the new version still lacks. Writes only the run's note.
+    """Checks the parameters, and shows what the new version still lacks. Writes only the run's note. What is built is
+    planned when the new version's stream is level (``WaitUntilCaughtUp``).
 
     Fails without a retry on a wrong parameter, on a breaking change that nobody declared, or if a migration of the view
     is already active.
     """
-    from anabranch.change.migrate.migration import check_start, days_to_build
+    from anabranch.change.migrate.migration import check_start
     from anabranch.change.migrate.promotion_checks import check_declared
-    from anabranch.change.reprocess_plan import make_plan
-    from anabranch.change.reprocess_request import ReprocessRequest
     from anabranch.change.run_names import record_run
-    from anabranch.views.model.handle import ViewHandle
 
     context = get_current_context()
     run, settings = context["dag_run"], load_settings()
@@ -58,20 +56,35 @@ def plan_migration() -> dict[str, Any]:
         request, old, new, topics = _request(settings, context["params"])
         check_start(settings, old, new, request.steps, request.soak_seconds)
         check_declared(settings, old, new, request.promise)
-        days = days_to_build(settings, old, new)
-        wanted = ReprocessRequest(tuple(days), {}, explicit=False)
-        built = make_plan(ViewHandle(settings, new, topics), wanted) if days else None
-    text = _plan_text(request.view, old, new, request.steps, request.soak_seconds)
-    text += f"\n{built.to_text()}" if built else "\nnothing to build: every day that readers have is certified"
+        built, shown = _build_plan(settings, old, new, topics)
+    text = f"{_plan_text(request.view, old, new, request.steps, request.soak_seconds)}\n{shown}"
     log.info("%s", text)
     tell(settings, run, f"Planned: {text.splitlines()[0]}")
     key = record_run(settings, run)
     both = {"view": request.view, "old": old.version, "new": new.version, "text": text, "run": key}
-    return {**(built.to_json() if built else {"version": new.version, "partitions": []}), **both}
+    return {**built, **both}
+
+
+def _build_plan(settings: Settings, old: View, new: View, topics: Any) -> tuple[dict[str, Any], str]:
+    """Returns the plan of what the new version lacks at landing's newest cut, and its text."""
+    from anabranch.change.migrate.migration import days_to_build
+    from anabranch.change.reprocess_plan import make_plan
+    from anabranch.change.reprocess_request import ReprocessRequest
+    from anabranch.views.model.handle import ViewHandle
+
+    days = days_to_build(settings, old, new)
+    if not days:
+        return {"version": new.version, "partitions": []}, "nothing to build: every day that readers have is certified"
+    made = make_plan(ViewHandle(settings, new, topics), ReprocessRequest(tuple(days), {}, explicit=False))
+    return made.to_json(), made.to_text()
 
 
 class WaitUntilCaughtUp(BaseSensorOperator):
-    """Waits until the new version's stream has caught up with landing. Holds no slot between checks."""
+    """Waits until the new version's stream has caught up with landing. Holds no slot between checks.
+
+    Then it plans the build, at landing's newest cut. A cut from before the wait, which may take days, would leave out
+    late events that landed meanwhile, which neither half of the new version had then, and days that were published.
+    """
 
     template_fields: Sequence[str] = ("planned",)
 
@@ -79,7 +92,7 @@ class WaitUntilCaughtUp(BaseSensorOperator):
         super().__init__(mode="reschedule", poke_interval=POLL_SECONDS, timeout=_TIMEOUT_SECONDS, **kwargs)
         self.planned = planned
 
-    def poke(self, context: Context) -> bool:
+    def poke(self, context: Context) -> bool | PokeReturnValue:
         from anabranch.change.migrate.promotion_checks import epochs_behind
 
         ref = VersionRef(load_settings(), self.planned["view"], self.planned["new"])
@@ -91,7 +104,14 @@ class WaitUntilCaughtUp(BaseSensorOperator):
             self.log.info("%s", wait)
             return False
         self.log.info("%s is %s epochs behind landing", ref, epochs)
-        return bool(epochs <= context["params"]["behind"])
+        if epochs > context["params"]["behind"]:
+            return False
+        with failing(NOTHING_STARTED):
+            _, old, new, topics = _request(load_settings(), context["params"], self.planned)
+            built, shown = _build_plan(load_settings(), old, new, topics)
+        self.log.info("%s", shown)
+        kept = {name: self.planned[name] for name in ("view", "old", "new", "run")}
+        return PokeReturnValue(True, {**built, **kept, "text": f"{_headline(self.planned)}\n{shown}"})
 
 
 class BuildApproval(PlanApproval):
@@ -221,11 +241,12 @@ def carry_out_migration() -> None:
     """Wires the tasks plan, level, approve_build, rebuild, publish, compare, approve, move."""
     planned: Any = plan_migration()
     caught_up = WaitUntilCaughtUp(task_id="level", planned=planned)
-    build_approved = BuildApproval(task_id="approve_build", planned=planned, fail_on_reject=True)
+    to_build: Any = caught_up.output
+    build_approved = BuildApproval(task_id="approve_build", planned=to_build, fail_on_reject=True)
     compared = compare(planned)
     approved = MigrationApproval(task_id="approve", planned=planned, compared=compared)
     moved = ShiftReaders(task_id="move", planned=planned)
-    planned >> caught_up >> build_approved >> rebuilt(planned) >> publish(planned) >> compared >> approved >> moved
+    planned >> caught_up >> build_approved >> rebuilt(to_build) >> publish(to_build) >> compared >> approved >> moved
 
 
 def _request(settings: Settings, params: Any, planned: dict[str, Any] | None = None) -> tuple[Any, View, View, Any]:

@@ -198,11 +198,11 @@ def retire(
 @migrate.command()
 def reinstate(view: ViewName, version: VersionNumber, why: Why, by: By = None) -> None:
     """Undo a retirement: the version's stream continues where it was."""
+    from anabranch.change.replay.control import reinstate_version
     from anabranch.core.settings import load_settings, user_at_host
     from anabranch.lake.layout import VersionRef
-    from anabranch.serve.retirement import reinstate as change
 
-    change(VersionRef(load_settings(), view, version), by=by or user_at_host(), why=why)
+    reinstate_version(VersionRef(load_settings(), view, version), by=by or user_at_host(), why=why)
     typer.echo(f"{view} v{version} can be read again, once its stream has caught up")
 
 

@@ -100,7 +100,8 @@ def events(
     ensure_topics(settings, declarations, {declarations.topic_of(event.type).name for event in found})
     with Producer(settings, declarations) as producer:
         receipts = [producer.send(event) for event in found]
-    ends = {(r.topic, r.partition): r.offset for r in (receipt.result() for receipt in receipts)}
+    sent = (receipt.result() for receipt in receipts)
+    ends = {(r.topic, r.partition): r.offset for r in sent if r.offset is not None}
     typer.echo(f"{len(found):,} events of {file} are in the log: " + _ends(ends))
 
 

@@ -1,5 +1,5 @@
 """The lock that allows one replay per view version, and what people can do to an active replay: change pace, cancel it,
-drop its version."""
+drop or reinstate its version."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from anabranch.change.replay.state import (
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
+from anabranch.core.storage import storage_of
 from anabranch.lake.layout import VersionRef
-from anabranch.serve.retirement import drop
+from anabranch.serve.retirement import drop, reinstate
+from anabranch.serve.routes import Route
 from anabranch.views.retired_versions import retired_versions
 
 
@@ -96,10 +98,27 @@ def drop_version(ref: VersionRef, by: str) -> int:
     REPLAY_RUNNING."""
     with replay_lock(ref):
         if ref.version in retired_versions(ref.settings, ref.name):
-            for state in list_states(ref):
-                if not state.ended:
-                    _end_killed(ref, state, by)
+            _end_all(ref, by)
         return drop(ref)
+
+
+def reinstate_version(ref: VersionRef, *, by: str, why: str) -> Route:
+    """Undo a retirement as ``serve.retirement.reinstate`` does, while no replay of it runs. Deletes what ended ones
+    have left. If it completes a killed drop, killed replays are cancelled first, as a drop does: their files go, and
+    they would make tables next to those of the stream that begins anew. Otherwise they continue when they are cleared.
+    Raises what that raises, and Conflict REPLAY_RUNNING."""
+    with replay_lock(ref):
+        if ref.version in retired_versions(ref.settings, ref.name) and storage_of(ref.dropping).exists(ref.dropping):
+            _end_all(ref, by)
+        for state in incompletely_deleted(ref):
+            delete_files(ref.settings, state)
+        return reinstate(ref, by=by, why=why)
+
+
+def _end_all(ref: VersionRef, by: str) -> None:
+    for state in list_states(ref):
+        if not state.ended:
+            _end_killed(ref, state, by)
 
 
 def _end_killed(ref: VersionRef, state: ReplayState, by: str) -> ReplayState:

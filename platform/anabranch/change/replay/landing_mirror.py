@@ -16,7 +16,15 @@ from urllib.parse import unquote
 from anabranch.core.errors import BrokenState
 from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
-from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_name, log_files, read_commit, versions
+from anabranch.lake.log.archived_commits import (
+    ARCHIVE,
+    LOG,
+    commit_name,
+    kept_versions,
+    log_names,
+    read_commit,
+    versions,
+)
 from anabranch.lake.log.commit_log import log_line
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.log.rewrite_commits import MOVED
@@ -51,9 +59,9 @@ class Mirror:
         self.uri = str(folder)
         self._landing, self._folder = Path(landing.removeprefix("file://")), folder
         self._log = folder / LOG
-        if not versions(folder):
+        if next(kept_versions(folder), None) is None:
             self._create()
-        self.released = max(versions(folder))
+        self.released = max(kept_versions(folder))
         self._schema_of = int((self._folder / _SCHEMA_OF).read_text())
 
     def release(self, version: int) -> None:
@@ -80,7 +88,7 @@ class Mirror:
         draft = self._folder / ".log"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
-        for name, version in self._log_names().items():
+        for name, version in self._log_names():
             own = version == base == commits[-1] and ".checkpoint" in name
             if (version < base or own) and not name.startswith(".") and not name.endswith(".crc"):
                 self._link(name, draft / name)
@@ -94,8 +102,7 @@ class Mirror:
         a compaction: then everything up to it is released at once)."""
         base = commits[0]
         if base > 0:  # older commits are only in a checkpoint
-            names = self._log_names().items()
-            checkpoints = (v for name, v in names if not name.startswith(".") and ".checkpoint" in name)
+            checkpoints = (v for name, v in self._log_names() if not name.startswith(".") and ".checkpoint" in name)
             # If only the newest commit is left, its own version's checkpoint is used.
             base = min(max(base, min(checkpoints, default=base) + 1), commits[-1])
         schema_of = base
@@ -120,10 +127,10 @@ class Mirror:
             return
         self._link(name, self._log / name)
 
-    def _log_names(self) -> dict[str, int]:
-        """Return the names of the files of landing's log, each with its version. Both folders are listed twice: a file
-        that moves from one to the other meanwhile may be in neither list."""
-        return {path.name: version for _ in range(2) for version, path in log_files(self._landing)}
+    def _log_names(self) -> Iterator[tuple[str, int]]:
+        """Yield the names of the files of landing's log, each with its version, twice: both folders are listed again,
+        because a file that moves from one to the other meanwhile may be in neither list."""
+        return ((name, version) for _ in range(2) for version, name in log_names(self._landing))
 
     def _link(self, name: str, target: Path) -> None:
         """Link a file of landing's log, which may move from one folder to the other meanwhile. Raises FileNotFoundError
@@ -161,7 +168,7 @@ class LandedCommits:
         """Return the next commit; None if there is no other one yet."""
         if self._held is None:
             if self._next is None:
-                self._next = min(versions(self._table), default=0)
+                self._next = min(kept_versions(self._table), default=0)
             with suppress(FileNotFoundError):
                 self._held = _parse_commit(self._next, read_commit(self._table, self._next))
                 self._next += 1

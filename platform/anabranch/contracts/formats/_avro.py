@@ -19,6 +19,9 @@ from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, finite
 
 Change = Callable[[Any], Any]
+_TYPES: Final = ("type", "items", "values")
+_PARSED: Final = "__fastavro_parsed"
+_NAMES: Final = "__named_schemas"
 _WITHOUT_BYTES: Final = "an array of values without bytes can't be read: a record of a few bytes could hold any number"
 
 
@@ -55,6 +58,8 @@ class AvroReader:
 def _unread(error: Exception, place: int, of: str) -> str:
     if isinstance(error, EOFError):
         return f"not_avro: it ends in the middle of a value, at byte {place} ({of})"
+    if isinstance(error, (KeyError, IndexError)):
+        return f"not_avro: at byte {place} is a number that no branch of a union, or symbol of an enum, has ({of})"
     if isinstance(error, UnicodeDecodeError):
         return f"not_avro: a text in front of byte {place} is no UTF-8 ({of})"
     return f"not_avro: it can't be read at byte {place}: {type(error).__name__} ({of})"
@@ -67,7 +72,8 @@ def avro_reader(schema: RegisteredSchema) -> AvroReader:
 
 
 def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
-    """The schema as fastavro reads by it, and with each named type in place of its name. Raises ValueError."""
+    """The schema as fastavro reads by it (it can't write by it), and with each named type in place of its name. Raises
+    ValueError."""
     named: dict[str, Any] = {}
     known: dict[str, Any] = {}
     try:
@@ -79,7 +85,24 @@ def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
     except Exception as error:  # whatever the library makes of it
         raise ValueError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
     _check(expanded, ())
-    return parsed, expanded
+    names = {name: _counted_from_0(each) for name, each in named.items()}
+    strict = _counted_from_0(parsed)
+    return ({**strict, _PARSED: True, _NAMES: names} if isinstance(strict, dict) else strict), expanded
+
+
+def _counted_from_0(schema: Any) -> Any:
+    """A parsed schema in which fastavro finds branches of unions and symbols of enums by their number only. In its
+    lists it takes a negative one from the end, which Avro and the engine don't."""
+    if isinstance(schema, list):
+        return {"type": "union", **{number: _counted_from_0(each) for number, each in enumerate(schema)}}
+    if not isinstance(schema, Mapping):
+        return schema
+    found = {name: _counted_from_0(each) if name in _TYPES else each for name, each in schema.items()}
+    if "fields" in schema:
+        found["fields"] = [{**field, "type": _counted_from_0(field["type"])} for field in schema["fields"]]
+    if "symbols" in schema:
+        found["symbols"] = dict(enumerate(schema["symbols"]))
+    return found
 
 
 def _without_decimals(schema: Any) -> Any:

@@ -21,6 +21,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.files._addresses import Address, find_files
 from anabranch.ingest.files._file_epochs import FileEpochs, other_load
+from anabranch.ingest.files._full_disk import full_disk
 from anabranch.ingest.files._json_lines import refused
 from anabranch.ingest.files._prepare import content_hash, prepare
 from anabranch.ingest.files._problems import merge
@@ -100,6 +101,7 @@ class StoredReport:
     report: Mapping[str, Any] = field(hash=False)
 
 
+_LANDING: Final = "rows of it may have landed, and files before it have"
 REPORT: Final = ControlFile("report of a load", StoredReport)
 Progress = Callable[[str], None]
 """Called with a line of text: which file, and how far."""
@@ -163,7 +165,8 @@ def _load_file(
     tell: Callable[[str], None],
     part_rows: int,
 ) -> FileReport:
-    folder = Path(tempfile.mkdtemp(dir=scratch))
+    with full_disk(scratch, address.name):
+        folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
         local = _local(address, folder)
         sha256 = _hash(address, local)
@@ -173,7 +176,8 @@ def _load_file(
             tell(f"has landed before as file {known.number}")
             return FileReport(address.name, known.number, known.rows, skipped=True)
         tell("reading it")
-        prepared = prepare(address, local, topic, folder / "parts", part_rows)
+        with full_disk(scratch, address.name):
+            prepared = prepare(address, local, topic, folder / "parts", part_rows)
         if _hash(address, local) != sha256:
             raise refused(address.name, "it was changed while it was read")
         if not prepared.rows:
@@ -183,8 +187,9 @@ def _load_file(
         begun = loads.open[file.number].next_row if file.number in loads.open else 0
         tell(f"{prepared.rows:,} rows" + (f", of which {begun:,} have landed before" if begun else ""))
         epochs.landed = _counting(tell, begun, prepared.rows)
-        decisions, problems = epochs.land(file, address.format, prepared, loads)
-        record_file(settings, topic.name, file)
+        with full_disk(settings.home, address.name, _LANDING):
+            decisions, problems = epochs.land(file, address.format, prepared, loads)
+            record_file(settings, topic.name, file)
         return FileReport(address.name, file.number, file.rows, file.rows - begun, decisions, problems)
     except BadInput as error:
         if error.code != "FILE_UNREADABLE":
@@ -232,7 +237,8 @@ def _only_load(settings: Settings, topic: Topic) -> AbstractContextManager[None]
 @contextmanager
 def _scratch(settings: Settings) -> Iterator[Path]:
     """A folder in the engine's scratch folder: maintenance deletes it after a kill."""
-    folder = Path(tempfile.mkdtemp(prefix="load-", dir=hold_scratch(settings)))
+    with full_disk(settings.home, "what is loaded", "nothing was loaded"):
+        folder = Path(tempfile.mkdtemp(prefix="load-", dir=hold_scratch(settings)))
     try:
         yield folder
     finally:

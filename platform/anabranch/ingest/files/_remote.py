@@ -5,19 +5,17 @@ Nothing is connected before the first file is asked for.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from anabranch.core.errors import TryAgain
+from anabranch.ingest.files._full_disk import NOTHING_LOADED, full_disk
 from anabranch.ingest.files._json_lines import refused
 
 _SCHEME: Final = "s3://"
 _CHUNK: Final = 8 << 20
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_STATE: Final = "nothing of it was loaded; files before it were"
 
 
 def is_remote(name: str) -> bool:
@@ -43,19 +41,9 @@ def list_objects(name: str) -> list[str]:
 def copy_object(name: str, target: Path) -> None:
     """Copy an object to a local file. Raises TryAgain STORE_UNREACHABLE, DISK_FULL; BadInput FILE_UNREADABLE if it is
     replaced meanwhile; OSError of the local folder."""
-    try:
-        with target.open("wb") as file:
-            for chunk in _chunks(name):
-                file.write(chunk)
-    except OSError as error:
-        if error.errno in _FULL:
-            raise TryAgain(
-                "DISK_FULL",
-                f"the disk of {target.parent} has too little space for {name}: {error.strerror}",
-                state=_STATE,
-                next_step="free some space there; then load the same again: what has landed is skipped",
-            ) from error
-        raise
+    with full_disk(target.parent, name), target.open("wb") as file:
+        for chunk in _chunks(name):
+            file.write(chunk)
 
 
 def _chunks(name: str) -> Iterator[bytes]:
@@ -94,6 +82,6 @@ def _unreachable(name: str, error: OSError) -> TryAgain:
     return TryAgain(
         "STORE_UNREACHABLE",
         f"{name} can't be read: {' '.join(str(error).split())}",
-        state=_STATE,
+        state=NOTHING_LOADED,
         next_step="check the address and the AWS_* variables; then load the same again: what has landed is skipped",
     )

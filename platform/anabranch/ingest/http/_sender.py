@@ -37,6 +37,11 @@ _POLL_SECONDS = 0.05
 _LAST_SECONDS = 20.0
 
 
+Place = tuple[int, int | None]
+"""Partition and offset of a record. None: the broker had the record already when the client sent it again, and then it
+names no offset."""
+
+
 class Busy(Exception):
     """Nothing was taken: the broker is behind, or doesn't answer."""
 
@@ -47,10 +52,10 @@ class Undelivered(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """The records of one request that wait for an answer. ``places``: partition and offset of each."""
+    """The records of one request that wait for an answer. ``places``: as ``Sender.send`` returns them."""
 
-    done: asyncio.Future[list[tuple[int, int]]]
-    places: list[tuple[int, int]]
+    done: asyncio.Future[list[Place]]
+    places: list[Place]
     left: int
     size: int
     begun: float = field(default_factory=time.monotonic)
@@ -84,15 +89,15 @@ class Sender:
         self._stopped.set()
         await asyncio.to_thread(self._poller.join, 5.0)
 
-    async def send(self, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int]]:
-        """Return partition and offset of each record, once all of them are in the log.
+    async def send(self, topic: str, records: Sequence[Prepared]) -> list[Place]:
+        """Return the place of each record, once all of them are in the log.
 
         Raises Busy (nothing was taken) or Undelivered (each record may or may not be in the log).
         """
         size = sum(len(record.value) for record in records)
         self._check_room(len(records), size)
         assert self._client is not None  # noqa: S101 - start() was called
-        request = _Request(self._loop.create_future(), [(-1, -1)] * len(records), len(records), size)
+        request = _Request(self._loop.create_future(), [(-1, None)] * len(records), len(records), size)
         self._waiting[request] = None
         self._records += len(records)
         self._bytes += size
@@ -136,7 +141,7 @@ class Sender:
     def _count_answer(self, request: _Request, number: int, error: KafkaError | None, message: Message) -> None:
         """Called by the polling thread, once for each record."""
         if error is None:
-            request.places[number] = int(message.partition() or 0), int(message.offset() or 0)
+            request.places[number] = int(message.partition() or 0), message.offset()
         self._count(request, error)
 
     def _count(self, request: _Request, error: KafkaError | None) -> None:

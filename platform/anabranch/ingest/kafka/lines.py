@@ -23,7 +23,7 @@ from anabranch.ingest.kafka.producer import RECORD_OVERHEAD, Producer
 
 @dataclass
 class Sent:
-    """How many lines are in the log, and the last offset of each partition. ``failed``: the first error."""
+    """How many lines are in the log, and the last known offset of each partition. ``failed``: the first error."""
 
     count: int = 0
     ends: dict[int, int] = field(default_factory=dict)
@@ -34,9 +34,10 @@ class Sent:
         if error is not None:
             self.failed, self.failures = self.failed or error, self.failures + 1
             return
-        partition, offset = message.partition() or 0, message.offset() or 0
         self.count += 1
-        self.ends[partition] = max(offset, self.ends.get(partition, 0))
+        if (offset := message.offset()) is not None:
+            partition = message.partition() or 0
+            self.ends[partition] = max(offset, self.ends.get(partition, 0))
 
 
 def send_lines(

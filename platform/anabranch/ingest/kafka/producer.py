@@ -46,9 +46,11 @@ class Receipt:
 
     topic: str
     partition: int
-    offset: int
+    offset: int | None
+    """None: the broker had the record already when the client sent it again, after a lost answer, and then it names
+    no offset."""
     append_time: datetime
-    """By the broker's clock, in UTC, in milliseconds."""
+    """By the broker's clock, in UTC, in milliseconds; where ``offset`` is None, by this machine's."""
 
 
 def open_client(
@@ -229,6 +231,6 @@ def receipt_of(message: Message) -> Receipt:
     return Receipt(
         topic=str(message.topic()),
         partition=int(message.partition() or 0),
-        offset=int(message.offset() or 0),
+        offset=message.offset(),
         append_time=moment_of(int(milliseconds)),
     )

@@ -96,7 +96,8 @@ class Duplicates:
         places = pc.indices_nonzero(pc.is_in(rows["decision"], pa.array(EVENTS))).to_numpy()
         if len(places):
             valid = rows if len(places) == len(rows) else rows.take(places)
-            first = pc.min(valid["append_time"]).as_py()
+            # Of all records: those of a partition that lags may be in quarantine, with copies behind them.
+            first = pc.min(rows["append_time"]).as_py()
             # A record may have a wrong append time (here, and in ``_rebuild``); that must not empty the index.
             self._index.forget(self._oldest(min(first, datetime.now(UTC))))
             found = hashes(valid)

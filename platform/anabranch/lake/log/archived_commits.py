@@ -39,13 +39,28 @@ def read_commit(table: Path, version: int) -> str:
 
 def versions(table: Path) -> list[int]:
     """The versions whose commits are kept, in order."""
-    names = {name for folder in (ARCHIVE, LOG) for name in storage_of(table).names(table / folder)}
-    return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
+    return sorted(set(kept_versions(table)))
+
+
+def kept_versions(table: Path) -> Iterator[int]:
+    """The same in no order, without a list of them; one whose commit is being moved may come twice."""
+    for folder in (ARCHIVE, LOG):
+        for name in storage_of(table).names(table / folder):
+            if name.endswith(".json") and name[:-5].isdecimal():
+                yield int(name[:-5])
 
 
 def log_files(table: Path) -> Iterator[tuple[int, Path]]:
     """Every file of a version (commit, checksum, checkpoint, their drafts), in both folders, ordered by version."""
-    yield from sorted(found for folder in (ARCHIVE, LOG) for found in _files_in(table / folder))
+    found = ((version, folder, name) for folder in (LOG, ARCHIVE) for version, name in _names_in(table / folder))
+    for version, folder, name in sorted(found):
+        yield version, table / folder / name
+
+
+def log_names(table: Path) -> Iterator[tuple[int, str]]:
+    """The version and the name of every such file, in no order, one after the other: a long log has millions."""
+    for folder in (ARCHIVE, LOG):
+        yield from _names_in(table / folder)
 
 
 def archive_commits(table: Path, needed: int | None) -> int:
@@ -88,6 +103,10 @@ def opens_at(table: Path, version: int) -> bool:
 
 
 def _files_in(folder: Path) -> Iterator[tuple[int, Path]]:
+    return ((version, folder / name) for version, name in _names_in(folder))
+
+
+def _names_in(folder: Path) -> Iterator[tuple[int, str]]:
     for name in storage_of(folder).names(folder):
         if match := _OF_VERSION.fullmatch(name):
-            yield int(match[1]), folder / name
+            yield int(match[1]), name

@@ -15,6 +15,7 @@ from anabranch.lake.table_refs import EVERY, TableRef, existing_tables
 from anabranch.operate.maintenance import _compaction_journal, _log_retention, _orphans
 from anabranch.operate.maintenance._compaction import compact, planned
 from anabranch.operate.maintenance._report import Action, ActionKind, Policy, Report
+from anabranch.operate.maintenance._unpublished_builds import unpublished
 from anabranch.operate.maintenance._vacuum import vacuum
 
 Step = Callable[[], Iterator[Action]]
@@ -62,6 +63,7 @@ def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[
     for place in existing_tables(settings, *EVERY):
         yield str(place), _of_table(settings, place, policy, plan=plan)
     for step in (
+        unpublished,
         _orphans.builds, _orphans.replays, _orphans.checkpoints, _orphans.logs, _orphans.drafts, _orphans.engines
     ):  # fmt: skip
         yield step.__name__, _of_orphans(step, settings, policy, plan=plan)

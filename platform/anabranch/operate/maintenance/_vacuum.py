@@ -69,7 +69,7 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
             for old in found:
                 storage.remove(old.path)
                 storage.remove(old.path.with_name(f".{old.path.name}.crc"))  # Hadoop's
-            _clear_builds(Path(place.uri) / BUILDS, policy.now - LEAST)
+            clear_builds(Path(place.uri) / BUILDS, policy.now - LEAST)
     if found:
         yield Action(ActionKind.CLEANED, str(place), "old data files", len(found), sum(old.size for old in found))
 
@@ -81,7 +81,7 @@ def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
     if table is None:
         return []
     kept = retention(table, place)
-    old = [Old(path, size) for path, size, written in _files(base) if written < policy.now - kept]
+    old = [Old(path, size) for path, size, written in files_with_times(base) if written < policy.now - kept]
     if not old:
         return []
     table.update_incremental()
@@ -102,7 +102,7 @@ def _current_files(table: DeltaTable) -> list[str]:
     return paths
 
 
-def _files(base: Path) -> Iterator[tuple[Path, int, float]]:
+def files_with_times(base: Path) -> Iterator[tuple[Path, int, float]]:
     """Yields each data file with its size and the time when it was written or linked (seconds since 1970)."""
     for entry in storage_of(base).entries(base, skip=(LOG, ARCHIVE)):
         if entry.path.suffix == ".parquet" and not entry.path.name.startswith("."):
@@ -135,7 +135,7 @@ def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collec
     return {file.path for path in named for file in files_of(path)}
 
 
-def _clear_builds(builds: Path, before: float) -> None:
+def clear_builds(builds: Path, before: float) -> None:
     """Deletes staging folders that hold no data file and were not written recently."""
     storage = storage_of(builds)
     for folder in listed(builds):

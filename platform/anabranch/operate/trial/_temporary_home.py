@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 
 from anabranch.change.replay.landing_mirror import LandedCommit, LandedCommits, Mirror
@@ -35,36 +37,28 @@ def temporary_home(settings: Settings) -> Iterator[Settings]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+Step = tuple[Mapping[str, int], Cut]
+"""Versions of landing tables by topic, and the cut that is reached once they are released."""
+
+
 @dataclass(frozen=True)
 class MirroredLanding:
     """The landing tables of a view in a temporary home; they show events only once they are released."""
 
     mirrors: Mapping[str, Mirror]
-    commits: Sequence[tuple[str, LandedCommit]]
     counts: Sequence[EpochCounts]
-    carriers: Mapping[str, str]
+    steps: Sequence[Step]
 
     @property
     def uris(self) -> dict[str, str]:
         return {topic: mirror.uri for topic, mirror in self.mirrors.items()}
 
     def release(self) -> Iterator[Cut]:
-        """Releases the commits in steps with about as many of the view's events each; yields the cut of each step."""
-        weights = dict[tuple[str, int], int]()
-        for each in self.counts:
-            key = (self.carriers[each.type], each.epoch)
-            weights[key] = weights.get(key, 0) + each.events
-        share, done, waiting, cut = max(1, -(-sum(weights.values()) // _SLICES)), 0, dict[str, int](), Cut()
-        for number, (topic, commit) in enumerate(self.commits, 1):
-            waiting[topic] = commit.version
-            if commit.cut is not None:
-                cut = cut.joined(commit.cut)
-                done += weights.get((topic, commit.cut.epoch(topic)), 0)
-            if done >= share or number == len(self.commits):
-                for name, version in waiting.items():
-                    self.mirrors[name].release(version)
-                done, waiting = 0, {}
-                yield cut
+        """Releases the commits step by step; yields the cut of each step."""
+        for versions, cut in self.steps:
+            for name, version in versions.items():
+                self.mirrors[name].release(version)
+            yield cut
 
 
 def mirrored(
@@ -77,13 +71,34 @@ def mirrored(
     with locked(lock, shared=True, wait=True) if lock.exists() else nullcontext():
         tables = {topic.name: landing_table(live, topic.name) for topic in topics.each}
         mirrors = {name: Mirror(uri, Path(landing_table(temporary, name))) for name, uri in tables.items()}
-        commits = [each for name, uri in tables.items() for each in _up_to(name, uri, cut)]
-        ordered = [(name, commit) for _, name, commit in sorted(commits, key=lambda each: each[0])]
-    counts = list[EpochCounts]()
-    for topic in topics.each:
-        types = [name for name in view.events if name in topic.event_types]
-        counts += events_since(delta_table(tables[topic.name]), types, _since(days), cut.epoch(topic.name))
-    return MirroredLanding(mirrors, ordered, counts, {name: topics.carrier(name).name for name in view.events})
+        counts = list[EpochCounts]()
+        for topic in topics.each:
+            types = [name for name in view.events if name in topic.event_types]
+            counts += events_since(delta_table(tables[topic.name]), types, _since(days), cut.epoch(topic.name))
+        carriers = {name: topics.carrier(name).name for name in view.events}
+        return MirroredLanding(mirrors, counts, steps_of(tables, counts, carriers, cut))
+
+
+def steps_of(
+    tables: Mapping[str, str], counts: Sequence[EpochCounts], carriers: Mapping[str, str], cut: Cut
+) -> list[Step]:
+    """Steps up to ``cut`` with about as many of the view's events each, by its ``counts``. ``tables``: landing's, by
+    topic; ``carriers``: the topic of each event type. Commits are read in the order of their times, one at a time."""
+    weights = dict[tuple[str, int], int]()
+    for each in counts:
+        key = (carriers[each.type], each.epoch)
+        weights[key] = weights.get(key, 0) + each.events
+    share = max(1, -(-sum(weights.values()) // _SLICES))
+    found, done, waiting, reached = list[Step](), 0, dict[str, int](), Cut()
+    for _, topic, commit in merge(*(_up_to(*table, cut) for table in tables.items()), key=itemgetter(0)):
+        waiting[topic] = commit.version
+        if commit.cut is not None:
+            reached = reached.joined(commit.cut)
+            done += weights.get((topic, commit.cut.epoch(topic)), 0)
+        if done >= share:
+            found.append((waiting, reached))
+            done, waiting = 0, {}
+    return [*found, (waiting, reached)] if waiting else found
 
 
 def _since(days: Collection[date] | None) -> Callable[[date], int | None]:

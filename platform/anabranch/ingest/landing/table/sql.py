@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from anabranch.ingest.landing.table.schema import EVENT_DATE
+from anabranch.lake.frames import parquet_source
 
 
 def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
@@ -35,8 +36,7 @@ def no_rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:
 def rows_of_files(files: Sequence[str | Path]) -> duckdb.DuckDBPyConnection:
     """A connection whose ``rows`` are those of some data files of a landing table, at least one."""
     connection = _connect()
-    listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
-    connection.execute(_ROWS.format(files=listed))
+    connection.execute(f"CREATE VIEW rows AS SELECT * FROM {parquet_source(files, EVENT_DATE)}")  # noqa: S608 - quoted
     return connection
 
 
@@ -44,8 +44,3 @@ def _connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     return connection
-
-
-_ROWS = f"""
-    CREATE VIEW rows AS SELECT * FROM
-    read_parquet([{{files}}], union_by_name=true, hive_partitioning=true, hive_types={{{{'{EVENT_DATE}': DATE}}}})"""  # noqa: S608 - the files of our own table, quoted

@@ -1,0 +1,60 @@
+"""Deletes staged files of versions that have published nothing yet: they have no table that the vacuum could visit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from anabranch.compute.batch.manifest import builds_folder, expired_manifests, manifests, read_file
+from anabranch.core.settings import Settings
+from anabranch.core.storage import listed, storage_of
+from anabranch.lake.files import BUILDS
+from anabranch.lake.layout import VersionRef, versions_below
+from anabranch.lake.log.archived_commits import ARCHIVE, LOG
+from anabranch.operate.maintenance._report import HOUR, Action, ActionKind, Policy
+from anabranch.operate.maintenance._vacuum import LEAST, clear_builds, files_with_times
+
+
+def unpublished(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    """Deletes files of builds that no manifest names and that are older than the vacuum would keep them. Nothing of a
+    version is deleted while that isn't known: a manifest can't be read, or a run of it has published and its table's
+    log is missing. Called before expired manifests are deleted, as the vacuum is."""
+    for ref in versions_below(settings, settings.lake / "views"):
+        base = Path(ref.batch_table)
+        old = [(path, size) for path, size, written in files_with_times(base) if written < policy.now - LEAST]
+        if not old or _is_a_table(ref) or storage_of(ref.dropping).exists(ref.dropping):
+            continue
+        where = f"{ref}, batch half"
+        needed, unknown = _named(ref, policy)
+        if listed(builds_folder(ref), "*.outcome.json"):
+            unknown = "a run of it has been published, and its table's log is missing"
+        if unknown:
+            yield Action(ActionKind.HELD_BACK, where, f"no staged file is deleted: {unknown}")
+            continue
+        found = [(path, size) for path, size in old if str(path.relative_to(base)) not in needed]
+        if _is_a_table(ref):  # it was just published
+            continue
+        for path, _ in found if not plan else ():
+            storage_of(path).remove(path)
+            storage_of(path).remove(path.with_name(f".{path.name}.crc"))
+        if not plan:
+            clear_builds(base / BUILDS, policy.now - LEAST)
+        if found:
+            said = "files of builds that were never published"
+            yield Action(ActionKind.CLEANED, where, said, len(found), sum(size for _, size in found))
+
+
+def _is_a_table(ref: VersionRef) -> bool:
+    base = Path(ref.batch_table)
+    return any(storage_of(base).holds(base / folder) for folder in (LOG, ARCHIVE))
+
+
+def _named(ref: VersionRef, policy: Policy) -> tuple[set[str], str]:
+    """The files that manifests name, and which manifest can't be read."""
+    names = set[str]()
+    for path in [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]:
+        build = read_file(path)
+        if build is None and storage_of(path).exists(path):
+            return set(), f"{path.name} is no manifest that can be read"
+        names.update(file.path for file in (build.files if build is not None else ()))
+    return names, ""
