@@ -15,9 +15,8 @@ from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import path_of, storage_of
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
-from anabranch.ingest.landing.empty_offsets import all_recorded
+from anabranch.ingest.landing.empty_offsets import all_losses, all_recorded
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, names_of_files, wrong_rows
-from anabranch.ingest.landing.lost_offsets import all_losses
 from anabranch.ingest.landing.state import read_state
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import commit_history, open_table
