@@ -14,7 +14,7 @@ from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
 from anabranch.certify.staged_build import StagedBuild
-from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.log.delta_tables import data_paths, delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, is_changed
 from anabranch.views.model.handle import ViewHandle
@@ -82,7 +82,7 @@ def _changes(
 
     table = delta_table(state.uri, state.version)
     schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if not is_changed(f.name)])
-    before = table.file_uris(file_pruning_predicate=[(PARTITION_DATE, "in", partitions)])
+    before = [str(path) for path in data_paths(table, (PARTITION_DATE, "in", partitions))]
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
         connection.register("before", _files(before, schema))
         connection.register("after", _files(build.paths(partitions), schema))
@@ -104,7 +104,7 @@ def _files(paths: Sequence[str], schema: pa.Schema) -> ds.Dataset | pa.Table:
     if not paths:
         return schema.empty_table()
     hive = ds.partitioning(pa.schema([schema.field(PARTITION_DATE)]), flavor="hive")
-    return ds.dataset([path.removeprefix("file://") for path in paths], schema, format="parquet", partitioning=hive)
+    return ds.dataset(list(paths), schema, format="parquet", partitioning=hive)
 
 
 def _listed(names: Sequence[str]) -> str:
