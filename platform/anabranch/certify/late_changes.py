@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.lake.log.delta_tables import data_paths, delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, is_changed

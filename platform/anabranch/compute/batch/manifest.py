@@ -1,9 +1,9 @@
-"""The manifest of a rebuild: it describes staged files that no reader sees yet."""
+"""The manifest of a rebuild: it describes staged files that no reader sees yet. ``StagedBuild``: where they are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -16,6 +16,7 @@ from anabranch.core.storage import listed, storage_of
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile
 from anabranch.lake.layout import VersionRef
+from anabranch.views.model.definition import PARTITION_DATE
 
 EXPIRED: Final = ".expired"
 """The suffix of a manifest that is too old to be published."""
@@ -148,3 +149,27 @@ def parse_days(text: str) -> list[date]:
     """Parses the text of ``days_text``. Raises ValueError."""
     ranges = [[date.fromisoformat(day) for day in part.split("..")] for part in text.split(",")]
     return [day for bounds in ranges for day in days(bounds[0], bounds[-1])]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBuild:
+    """Parquet files that readers don't see yet: absolute paths, in Hive partition folders below ``base``."""
+
+    base: str
+    cut: Cut
+    partitions: tuple[date, ...]
+    files: Mapping[date, tuple[str, ...]] = field(hash=False)
+
+    @staticmethod
+    def of(settings: Settings, build: Build) -> StagedBuild:
+        """Return the files of a manifest. They are in the batch table's folder."""
+        table = Path(VersionRef(settings, build.view, build.version).batch_table)
+        files: dict[date, tuple[str, ...]] = {}
+        for file in build.files:
+            day = date.fromisoformat(str(file.partition[PARTITION_DATE]))
+            files[day] = (*files.get(day, ()), str(table / file.path))
+        base = (table / build.files[0].path).parent.parent if build.files else table
+        return StagedBuild(str(base), build.cut, build.partitions, files)
+
+    def paths(self, partitions: Sequence[date]) -> list[str]:
+        return [path for day in partitions for path in self.files.get(day, ())]

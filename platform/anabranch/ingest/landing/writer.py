@@ -21,11 +21,10 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.record_offsets import reread
 from anabranch.ingest.landing._decode_fallback import decode_again, doubtful, replace_doubtful
-from anabranch.ingest.landing._staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing._weight import Weight
-from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
+from anabranch.ingest.landing.checkpoint import first_offsets, kafka_offsets, not_yet_landed
 from anabranch.ingest.landing.decoding import with_reasons
-from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates
+from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates, read_columns, without_duplicates
 from anabranch.ingest.landing.empty_offsets import (
     Ranges,
     add_counts,

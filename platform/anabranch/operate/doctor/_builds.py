@@ -15,10 +15,9 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import commit_history
 from anabranch.lake.files import BUILDS, parquet_file
-from anabranch.lake.layout import VersionRef, versions_below
+from anabranch.lake.layout import EVERY, VersionRef, versions_below
 from anabranch.lake.log.archived_commits import read_commit, versions
 from anabranch.lake.log.delta_tables import data_path
-from anabranch.lake.table_refs import EVERY
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
 from anabranch.operate.maintenance import in_progress, touched

@@ -23,8 +23,8 @@ from anabranch.core.storage import storage_of
 from anabranch.lake import Commit, CommitMetadata, commit_history, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.landed import landed_cut
+from anabranch.lake.layout import EVERY, Kind, TableRef, existing_tables
 from anabranch.lake.log.delta_tables import data_path
-from anabranch.lake.table_refs import EVERY, Kind, TableRef, existing_tables
 from anabranch.operate.doctor._findings import Finding, failed
 from anabranch.views import Registry, View
 
