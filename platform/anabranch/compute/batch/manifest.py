@@ -13,6 +13,7 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
+from anabranch.core.text.quantities import counted
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile
 from anabranch.lake.layout import VersionRef
@@ -47,10 +48,15 @@ def builds_folder(ref: VersionRef) -> Path:
     return ref.settings.home / "control" / "builds" / ref.name / f"v{ref.version}"
 
 
-def manifest_path(ref: VersionRef, run: str) -> Path:
+def run_file(folder: Path, run: str) -> Path:
+    """The control file of a run. Raises BadInput RUN_ID: runs become names of files."""
     if not RUN.fullmatch(run):
         raise BadInput("RUN_ID", f"{run!r} isn't a valid run id", next_step="use a-z, 0-9 and -", field="run")
-    return builds_folder(ref) / f"{run}.json"
+    return folder / f"{run}.json"
+
+
+def manifest_path(ref: VersionRef, run: str) -> Path:
+    return run_file(builds_folder(ref), run)
 
 
 def write_manifest(settings: Settings, build: Build) -> Path:
@@ -143,6 +149,14 @@ def days_text(partitions: Sequence[date]) -> str:
         else:
             runs.append([day])
     return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def days_in_words(partitions: Sequence[date] | None) -> str:
+    """The same for people: the runs of days, or how many days if they are many; None: the whole view."""
+    if partitions is None:
+        return "the whole view"
+    text = days_text(partitions)
+    return counted(len(partitions), "day") if len(text) > 60 else text.replace("..", " to ").replace(",", ", ")
 
 
 def parse_days(text: str) -> list[date]:
