@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from anabranch.views import View, view
 from anabranch.views.selection.row_sources import KeyField, day_of, declared_reach, key_fields
 
 pytestmark = pytest.mark.unit
+ZERO = timedelta(0)
 NOON, HOUR = datetime(2013, 1, 5, 12, tzinfo=UTC), timedelta(hours=1)
 OF_THE_DAY = (datetime(2013, 1, 4, 23, tzinfo=UTC), datetime(2013, 1, 6, 2, tzinfo=UTC))
 
@@ -23,7 +25,7 @@ def contract(name: str, version: int, *fields: str) -> Contract:
     return Contract(name, version, {"type": "object", "properties": properties, "required": list(fields)})
 
 
-def renamed(old: dict[str, Any]) -> dict[str, Any]:
+def renamed(old: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"tail": old["plane"], "origin": old["origin"]}
 
 
@@ -35,10 +37,18 @@ OLD, NEW, BOARDED = (
 TOPIC = Topic("flights", (OLD, NEW, BOARDED), upcasters=(Upcaster("plane.left", 1, renamed),))
 
 
-def declared(partition_by: str | None, **more: timedelta) -> View:
+def declared(partition_by: str | None, back: timedelta = HOUR, ahead: timedelta = 2 * HOUR) -> View:
     key = ["tail", partition_by] if partition_by else ["tail"]
 
-    @view(name="turns", version=1, events=["plane.left"], key=key, partition_by=partition_by, **more)
+    @view(
+        name="turns",
+        version=1,
+        events=["plane.left"],
+        key=key,
+        partition_by=partition_by,
+        lookback=back,
+        lookahead=ahead,
+    )
     def turns(left: Any) -> Any:
         return left
 
@@ -59,11 +69,14 @@ def declared(partition_by: str | None, **more: timedelta) -> View:
 def test_the_reach_of_a_row_is_its_window_or_its_day_and_what_the_view_declares(
     row: dict[str, Any], reach: tuple[datetime | None, datetime | None]
 ) -> None:
-    assert declared_reach(declared("window_start", lookback=HOUR, lookahead=2 * HOUR), row) == reach
+    assert declared_reach(declared("window_start"), row) == reach
 
 
 def test_any_event_can_be_behind_a_row_without_a_partition() -> None:
-    assert (declared_reach(declared(None), {"tail": 1}), day_of(declared(None), {"tail": 1})) == ((None, None), None)
+    assert (
+        declared_reach(declared(None, ZERO, ZERO), {"tail": 1}),
+        day_of(declared(None, ZERO, ZERO), {"tail": 1}),
+    ) == ((None, None), None)
 
 
 def test_a_field_is_compared_in_the_versions_that_hold_it_as_it_was_sent() -> None:
