@@ -22,7 +22,7 @@ STAGES = {
     "ids hashed and looked up": "anabranch.ingest.landing.duplicates:Duplicates.find_duplicates",
     "duplicates taken out of the files": "anabranch.ingest.landing.writer:without_duplicates",
     "ids taken into the index": "anabranch.ingest.landing.duplicates:Duplicates.record_committed",
-    "commit": "anabranch.ingest.landing.writer:append",
+    "commit": "anabranch.ingest.landing.epochs:append",
 }
 COLUMNS = (
     *("topic", "partition", "offset", "append_time", "key", "value", "event_id", "source", "type", "subject"),

@@ -16,8 +16,7 @@ from anabranch.certify.certificates import record
 from anabranch.certify.certify_partitions import compare
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.late_changes import wrong_partitions
-from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch.manifest import Build
+from anabranch.compute.batch.manifest import Build, StagedBuild
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.contracts import Topic

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow.parquet as pq
 import pytest
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, catch_up, start
 from anabranch.contracts import Topic

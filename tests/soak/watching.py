@@ -11,8 +11,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import VersionRef
-from anabranch.lake.table_refs import EVERY, existing_tables
+from anabranch.lake.layout import EVERY, VersionRef, existing_tables
 from anabranch.operate.runtime import lifecycle
 
 TOPIC = "flights"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anabranch.apps.cli._project_commands import make_project
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 from anabranch import lake
 from anabranch.certify.comparison_inputs import function_rows
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.contracts import load_declarations
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings

@@ -14,10 +14,10 @@ from anabranch.contracts import Event, Topic, load_declarations
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decoding import decode, raw_frame
+from anabranch.ingest.landing.epochs import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.table.schema_growth import versions_note
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata, open_table
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position

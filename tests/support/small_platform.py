@@ -25,10 +25,10 @@ from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.duplicates import Duplicates
 from anabranch.ingest.landing.empty_offsets import add_counts, ranges_note
+from anabranch.ingest.landing.epochs import SUMMARY_COLUMNS, summary
 from anabranch.ingest.landing.loaded_files import LoadedFile, Loads
 from anabranch.ingest.landing.state import growth_note, lateness_note, open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, LOADED, QUARANTINED, VALID, epoch_build, landing_schema
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, summary
 from anabranch.lake import CommitMetadata, commits
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile, stage_arrow

@@ -30,7 +30,7 @@ from anabranch.contracts import Contract, Topic
 from anabranch.core.errors import AnabranchError, BadDefinition, BadInput, BrokenState
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.admin import create_missing
-from anabranch.ingest.landing import _resume, stream, writer
+from anabranch.ingest.landing import checkpoint, stream, writer
 from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.id_index import IdIndex
 from anabranch.lake import latest_verified_commit
@@ -361,7 +361,7 @@ def test_8_a_start_that_was_killed_early_starts_again(
     broker, topic = parcels
     send(broker, topic, [parcel(1)])
     killed_before_its_first_plan(landing_checkpoint(broker, topic.name))
-    with without(_resume, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
+    with without(checkpoint, "clear_unstarted", lambda _: None), pytest.raises(StreamingQueryException):
         stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert stream.start(spark, broker, topic, once=True).awaitTermination(240)
     assert verify(broker, topic).sound

@@ -20,7 +20,7 @@ from anabranch.contracts import Contract, Topic
 from anabranch.core.errors import BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import create_missing, end_offsets, existing_topics
-from anabranch.ingest.landing.audit import _release_epoch
+from anabranch.ingest.landing import epochs
 from anabranch.ingest.landing.audit.accepted_losses import accept_loss
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.audit.verify import conflicts, verify
@@ -328,11 +328,11 @@ def test_two_releases_at_once_land_a_record_once(
     widened = topic_named(topic.name, maximum=10_000)
 
     def overtaken(*arguments: Any) -> int:
-        monkeypatch.setattr(_release_epoch, "append", append)
+        monkeypatch.setattr(epochs, "append", append)
         assert release(spark, settings, widened, None, "the quicker one").released == 2
         return append(*arguments)
 
-    monkeypatch.setattr(_release_epoch, "append", overtaken)
+    monkeypatch.setattr(epochs, "append", overtaken)
     slower = release(spark, settings, widened, None, "the slower one")
     assert (slower.epoch, slower.released) == (None, 0)
     assert verify(settings, widened).sound

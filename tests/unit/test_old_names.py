@@ -146,6 +146,14 @@ def test_only_modules_of_ours_have_a_first_name() -> None:
     assert first_name("views.processor") == "views.processor"
 
 
+def test_a_module_that_was_merged_into_another_keeps_its_first_name_and_does_not_take_the_others() -> None:
+    """Else the fingerprint of a view that imports either of them would change."""
+    assert first_name("anabranch.views.definition") == first_name("anabranch.views.model.definition")
+    assert first_name("anabranch.views.model.definition") == "anabranch.views.definition"
+    assert first_name("anabranch.views.model.definition_errors") == "anabranch.views.refusals"
+    assert first_name("anabranch.views.refusals") == "anabranch.views.refusals"
+
+
 def test_a_view_that_spells_a_module_of_ours_out_is_the_same_view(declared: Declarations, tmp_path: Path) -> None:
     found = set()
     for name in ("keyed", "processor"):

@@ -192,13 +192,13 @@ THROUGH = (
 """Packages that reach tables, control files and fences."""
 ON_THE_DISK = {
     # Spark's checkpoints, which Spark itself writes
-    "lake/streams/stream_checkpoint.py", "compute/speed/checkpoint_handover.py", "ingest/landing/_resume.py",
-    "ingest/landing/batch_offsets.py", "ingest/landing/log_trimming.py", "ingest/landing/audit/accepted_losses.py",
+    "lake/streams/stream_checkpoint.py", "compute/speed/checkpoint_handover.py", "ingest/landing/checkpoint.py",
+    "ingest/landing/log_trimming.py", "ingest/landing/audit/accepted_losses.py",
     "change/replay/cleanup.py", "operate/doctor/_landing_consistency.py", "operate/doctor/_view_rows.py",
     # files of the project
     "views/function_source.py", "views/project.py", "views/sql_file.py", "compute/speed/_definition_watcher.py",
     # what one machine makes for itself: the index of ids, the mark of a run beside landing, pages, its processes
-    "ingest/landing/id_index.py", "ingest/landing/_hash_segments.py", "ingest/landing/epoch_pacing.py",
+    "ingest/landing/id_index.py", "ingest/landing/id_hashes.py", "ingest/landing/epoch_pacing.py",
     "certify/_static_pages.py", "certify/data_docs.py", "change/replay/_cpu_throttle.py",
     "operate/maintenance/_orphans.py", "operate/doctor/_processes.py",
     # Arrow's own reader, where it is the disk

@@ -3,10 +3,10 @@
 In: a view, its speed table, and a staged batch build that readers don't see yet. Out: one certificate per partition, a
 verdict that says which partitions may be published, and Data Docs.
 
-``reconciliation`` runs the steps in this order: ``staged_build`` and ``comparison_inputs`` read both sides;
-``certify_partitions`` compares them (with ``affected_partitions`` and ``row_hashes``), and ``certificates`` stores the
-result; ``late_changes`` counts the rows that late events changed; ``_check_inputs``, ``_checks`` and ``_run_checks``
-run the data checks; ``differences`` and ``_source_events`` explain unequal rows; ``verdict`` is written last.
+``reconciliation`` runs the steps in this order: ``comparison_inputs`` reads both sides; ``certify_partitions`` compares
+them (with ``row_hashes``), and ``certificates`` stores the result; ``late_changes`` counts the rows that late events
+changed; ``_check_inputs``, ``_checks`` and ``_run_checks`` run the data checks; ``differences`` and ``_source_events``
+explain unequal rows; ``verdict`` is written last.
 ``rendering`` prints results, ``data_docs`` (with ``_expectations`` and ``_static_pages``) shows them as HTML.
 ``compare_versions`` (with ``_version_rows`` and ``breaking_changes``) compares two versions of one view, for a
 migration.
@@ -25,7 +25,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
-    "affected_partitions",
     "breaking_changes",
     "certificates",
     "certify_partitions",
@@ -37,6 +36,5 @@ __all__ = [
     "reconciliation",
     "rendering",
     "row_hashes",
-    "staged_build",
     "verdict",
 ]

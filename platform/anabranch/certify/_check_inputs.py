@@ -17,7 +17,7 @@ from anabranch.certify._checks import (
 from anabranch.certify._run_checks import Subject
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import build_rows, comparable_rows, function_rows
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.contracts import Topic
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake.frames import table_rows

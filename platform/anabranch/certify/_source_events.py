@@ -1,10 +1,14 @@
-"""Source events of a row: candidates are found by the row's key and time, then verified with the view's function."""
+"""Source events of a row: candidates are found by the row's key and time, then verified with the view's function.
+
+``operate.explain`` does more for one row: it also removes the candidates that have no part in it, with dozens of runs
+of the function. Here a Spark session is at work anyway, and few jobs must do for all the rows that differ.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +18,7 @@ from anabranch.contracts.model.topics import Sources
 from anabranch.views import View
 from anabranch.views.model.canonical import canonical
 from anabranch.views.model.definition import ENVELOPE, PARTITION_DATE
+from anabranch.views.selection.row_sources import declared_reach, key_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -133,21 +138,21 @@ def _candidate_condition(view: View, topics: Sources, row: Row, events: DataFram
     fields of an older event matches any value there."""
     from pyspark.sql import functions as F
 
-    start, end = _window(view, row)
+    start, end = declared_reach(view, row)
     inside = F.lit(True)
     if start is not None and end is not None:
         inside = (F.col("event_time") >= F.lit(start)) & (F.col("event_time") < F.lit(end))
     per_type = []
     for event_type in view.events:
-        column = topics.newest(event_type).column
-        versions, same = len(topics.versions(event_type)), []
-        for name in view.key:
-            sent = topics.as_sent(event_type, name)
+        contract, same = topics.newest(event_type), []
+        several = len(topics.versions(event_type)) > 1
+        for known in key_fields(topics, event_type, view.key):
             # A key that is called like an object or an array isn't taken from it.
-            is_compared = sent and topics.newest(event_type).fields[name]["type"] not in ("object", "array")
-            if is_compared and (versions == 1 or _has_field(events, column, name)):
-                equal = F.col(f"{column}.{name}").eqNullSafe(F.lit(row[name]))
-                same.append(equal if len(sent) == versions else equal | ~F.col("contract_version").isin(*sent))
+            is_compared = contract.fields[known.name]["type"] not in ("object", "array")
+            if is_compared and (not several or _has_field(events, contract.column, known.name)):
+                equal = F.col(f"{contract.column}.{known.name}").eqNullSafe(F.lit(row[known.name]))
+                sent = known.sent_with
+                same.append(equal if sent is None else equal | ~F.col("contract_version").isin(*sent))
         per_type.append(reduce(lambda left, right: left & right, same, F.col("type") == event_type))
     return inside & reduce(lambda left, right: left | right, per_type)
 
@@ -156,20 +161,3 @@ def _has_field(events: DataFrame, column: str, name: str) -> bool:
     """Whether landing's table has the field already."""
     kind = {f.name: f.dataType for f in events.schema.fields}.get(column)
     return kind is not None and name in getattr(kind, "names", ())
-
-
-def _window(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
-    """Return the event times that can contribute to ``row``: its window, else its day, extended by the view's lookback
-    and lookahead."""
-    if view.partition_by is None:
-        return None, None
-    start, end = row.get("window_start"), row.get("window_end")
-    if not isinstance(start, datetime) or not isinstance(end, datetime):
-        moment = row.get(view.partition_by)
-        if isinstance(moment, datetime):
-            moment = moment.astimezone(UTC).date()
-        if not isinstance(moment, date):
-            return None, None
-        start = datetime.combine(moment, time(), UTC)
-        end = start + timedelta(days=1)
-    return start - view.lookback, end + view.lookahead

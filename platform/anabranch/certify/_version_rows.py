@@ -8,15 +8,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.core.storage import path_of
 from anabranch.lake.frames import parquet_source
+from anabranch.lake.log.delta_tables import data_paths
 from anabranch.views.model.definition import PARTITION_DATE
 
 EXAMPLES = 5
@@ -105,13 +104,8 @@ def differing_cells(
     return found
 
 
-def files_of(table: DeltaTable) -> list[Path]:
-    """Return the paths of a table's data files."""
-    return [path_of(uri) for uri in table.file_uris()]
-
-
 def _source(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, schema: pa.Schema) -> str:
-    files = files_of(table)
+    files = data_paths(table)
     if not files:
         connection.register(f"no_{name}", schema.empty_table())
         return f"no_{name}"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.certify.certificates import BUILD, RECOMPUTED, Certificate, Checksum
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows, speed_rows, speed_state
 from anabranch.certify.row_hashes import checksums
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.ingest.landing.table.event_counts import EventCount
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.inputs import events_at
+from anabranch.views.selection.partition_events import closed_between, count_affected_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

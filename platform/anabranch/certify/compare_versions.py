@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from deltalake import DeltaTable
 
-from anabranch.certify._version_rows import count_partitions, differing_cells, differing_days, files_of, join_versions
+from anabranch.certify._version_rows import count_partitions, differing_cells, differing_days, join_versions
 from anabranch.certify.breaking_changes import BreakingChange, breaking_columns, own_columns
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -25,7 +25,7 @@ from anabranch.lake import commit_history, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
-from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.log.delta_tables import data_paths, delta_table
 from anabranch.views import View
 from anabranch.views.model.definition import is_own
 
@@ -176,7 +176,7 @@ micro-batch without events, which moves the watermark alone, has the cut of the 
 
 
 def _unreadable(where: str, tables: Sequence[DeltaTable], error: Exception) -> AnabranchError:
-    if all(storage_of(file).exists(file) for table in tables for file in files_of(table)):
+    if all(storage_of(file).exists(file) for table in tables for file in data_paths(table)):
         return unreadable_file(where, error)
     return TryAgain(
         "READING_EXPIRED",

@@ -14,8 +14,8 @@ from pyarrow import fs
 from anabranch.certify.certify_partitions import Comparison
 from anabranch.certify.comparison_inputs import SpeedState, build_rows, function_rows
 from anabranch.certify.row_hashes import checksums
-from anabranch.certify.staged_build import StagedBuild
-from anabranch.lake.log.delta_tables import delta_table
+from anabranch.compute.batch.manifest import StagedBuild
+from anabranch.lake.log.delta_tables import data_paths, delta_table, folder_of
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE, is_changed
 from anabranch.views.model.handle import ViewHandle
@@ -83,9 +83,9 @@ def _changes(
 
     table = delta_table(state.uri, state.version)
     schema = pa.schema([f for f in pa.schema(table.schema().to_arrow()) if not is_changed(f.name)])
-    before = table.file_uris(file_pruning_predicate=[(PARTITION_DATE, "in", partitions)])
+    before = [str(path) for path in data_paths(table, (PARTITION_DATE, "in", partitions))]
     with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        connection.register("before", _files(before, schema, state.uri))
+        connection.register("before", _files(before, schema, str(folder_of(table))))
         connection.register("after", _files(build.paths(partitions), schema, build.base))
         connection.execute(_COUNT_CHANGES.format(columns=_listed(schema.names), key=_listed(view.key)))
         return {day: (added, changed, removed) for day, added, changed, removed in connection.fetchall()}
@@ -106,9 +106,9 @@ def _files(paths: Sequence[str], schema: pa.Schema, base: str) -> ds.Dataset | p
     if not paths:
         return schema.empty_table()
     hive = ds.partitioning(pa.schema([schema.field(PARTITION_DATE)]), flavor="hive")
-    options = ds.FileSystemFactoryOptions(partition_base_dir=base.removeprefix("file://"), partitioning=hive)
-    local, files = fs.LocalFileSystem(), [path.removeprefix("file://") for path in paths]
-    return ds.FileSystemDatasetFactory(local, files, ds.ParquetFileFormat(), options).finish(schema)
+    options = ds.FileSystemFactoryOptions(partition_base_dir=base, partitioning=hive)
+    local = fs.LocalFileSystem()
+    return ds.FileSystemDatasetFactory(local, list(paths), ds.ParquetFileFormat(), options).finish(schema)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,9 +17,8 @@ from anabranch.certify.certify_partitions import Comparison, certificates_of, co
 from anabranch.certify.differences import differences
 from anabranch.certify.late_changes import LateChanges, late_changes, wrong_partitions
 from anabranch.certify.rendering import render_differences
-from anabranch.certify.staged_build import StagedBuild
 from anabranch.certify.verdict import Verdict, write_verdict
-from anabranch.compute.batch.manifest import Build
+from anabranch.compute.batch.manifest import Build, StagedBuild
 from anabranch.core.errors import Conflict, root_cause
 from anabranch.views.model.handle import ViewHandle
 

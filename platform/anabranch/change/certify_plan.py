@@ -14,7 +14,7 @@ from typing import Any
 
 from anabranch.certify.comparison_inputs import SpeedState, speed_state
 from anabranch.change.estimates import Estimate, estimate, outcomes
-from anabranch.compute.batch.manifest import days_text
+from anabranch.compute.batch.manifest import days_in_words, days_text
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput
 from anabranch.core.text.quantities import counted
@@ -53,10 +53,7 @@ class CertifyPlan:
 
     @property
     def what(self) -> str:
-        if self.days is None:
-            return "the whole view"
-        text = days_text(self.days)
-        return counted(len(self.days), "day") if len(text) > 60 else text.replace("..", " to ").replace(",", ", ")
+        return days_in_words(self.days)
 
     def to_json(self) -> dict[str, Any]:
         return {

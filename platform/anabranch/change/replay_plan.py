@@ -15,7 +15,7 @@ from anabranch.change.replay.request import Source
 from anabranch.change.replay.state import PUBLISHED, list_states
 from anabranch.change.replay_request import ReplayParameters
 from anabranch.compute.batch.manifest import days as each_day
-from anabranch.compute.batch.manifest import days_text
+from anabranch.compute.batch.manifest import days_in_words, days_text
 from anabranch.compute.batch.rebuild import cut_at
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
@@ -54,10 +54,7 @@ class ReplayPlan:
 
     @property
     def what(self) -> str:
-        if self.days is None:
-            return "the whole view"
-        text = days_text(self.days)
-        return f"{len(self.days)} days" if len(text) > 60 else text.replace("..", " to ").replace(",", ", ")
+        return days_in_words(self.days)
 
     def to_json(self) -> dict[str, Any]:
         return {

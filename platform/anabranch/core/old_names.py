@@ -1,8 +1,9 @@
 """Keeps imports by old names working after modules were regrouped (ADR 35, 43); a warning gives the new name.
 
-``old_names.json``, all below ``anabranch.``: ``modules`` maps old module -> next name, and a chain of renames is
-followed to its end; ``names`` maps ``old module:old name`` -> new name; ``doors`` maps ``package:name``, what a package
-offered earlier -> ``module:name``. If you move a module that people's files import, add it to the file.
+``old_names.json``, all below ``anabranch.``: ``modules`` maps old module -> next name, ``merged`` a module that is now
+part of another -> that one, and a chain of both is followed to its end; ``names`` maps ``old module:old name`` -> new
+name; ``doors`` maps ``package:name``, what a package offered earlier -> ``module:name``. If you move a module that
+people's files import, add it to the file.
 
 A view's fingerprint spells our modules by their first names, so that a definition keeps its fingerprint when its file
 switches to the new ones (``views._fingerprint``).
@@ -28,11 +29,11 @@ _PASSED = (__file__, str(Path(__file__).parents[1] / "_lazy_exports.py"))
 
 
 class Renamed(NamedTuple):
-    """``modules``: old -> newest. ``first``: newest -> first. ``names``: ``old module:old name`` -> new name.
-    ``doors``: ``package:name`` -> ``module:name``."""
+    """``modules``: old -> newest. ``before``: a name -> the one before it, of the same module. ``names``: ``old
+    module:old name`` -> new name. ``doors``: ``package:name`` -> ``module:name``."""
 
     modules: Mapping[str, str]
-    first: Mapping[str, str]
+    before: Mapping[str, str]
     names: Mapping[str, str]
     doors: Mapping[str, str]
 
@@ -41,11 +42,10 @@ class Renamed(NamedTuple):
 def renamed() -> Renamed:
     """The table (50 kB), read once."""
     content = json.loads(Path(__file__).with_suffix(".json").read_text())
-    step: dict[str, str] = content["modules"]
-    back = {new: old for old, new in step.items()}
+    step: dict[str, str] = content["modules"] | content["merged"]
     newest = {old: _end(old, step) for old in step}
-    first = {new: _end(new, back) for new in newest.values()}
-    return Renamed(newest, first, content["names"], content["doors"])
+    before = {new: old for old, new in content["modules"].items()}
+    return Renamed(newest, before, content["names"], content["doors"])
 
 
 def _end(name: str, steps: Mapping[str, str]) -> str:
@@ -55,12 +55,11 @@ def _end(name: str, steps: Mapping[str, str]) -> str:
 
 
 def first_name(module: str) -> str:
-    """The first name of one of our modules; any other module's name unchanged."""
+    """The first name of one of our modules; any other module's name unchanged. What was merged into another module
+    keeps a first name of its own."""
     if not module.startswith(_ROOT):
         return module
-    name = module.removeprefix(_ROOT)
-    newest = renamed().modules.get(name, name)
-    return _ROOT + renamed().first.get(newest, newest)
+    return _ROOT + _end(module.removeprefix(_ROOT), renamed().before)
 
 
 def offered_earlier(package: str, name: str) -> Any:

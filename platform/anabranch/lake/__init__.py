@@ -2,8 +2,8 @@
 
 In: rows from Spark or Arrow. Out: tables whose every commit carries its writer, batch and cut. The steps of a write:
 
-1. ``layout`` and ``table_refs`` give the paths, ``cut`` the position of the log that a commit covers, ``landed`` the
-   one that views catch up with;
+1. ``layout`` gives the paths and lists the tables, ``cut`` is the position of the log that a commit covers, ``landed``
+   the one that views catch up with;
 2. the package ``files`` stages data files below the table's folder; ``streams`` checks that no newer process writes;
 3. ``optimistic`` repeats a decision after a conflict; ``commits`` adds the files in one delta-rs commit
    (``file_commits``: compactions and large merges), with the help of the package ``log``;
@@ -57,5 +57,4 @@ __all__ = [
     "layout",
     "open_table",
     "optimistic",
-    "table_refs",
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.log.delta_tables import data_path, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,8 @@ def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     partition_by = table.metadata().partition_columns
     stored = StructType([field for field in schema if field.name not in partition_by])
-    files = [str(folder_of(table) / path) for path in paths]
+    folder = folder_of(table)
+    files = [str(data_path(folder, path)) for path in paths]
     if not files:
         return spark.createDataFrame([], schema.add(file_column, StringType()) if file_column else schema)
     reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option("__globPaths__", "false")

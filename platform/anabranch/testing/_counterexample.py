@@ -1,4 +1,5 @@
-"""A failed property as data: the log, what was done with it, and the rows of both sides."""
+"""A failed property as data (the log, what was done with it, and the rows of both sides), and the exception that says
+it: an AnabranchError with code and fields, and an AssertionError for pytest."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from anabranch.core.errors import BadDefinition
 from anabranch.testing._rows import Difference, Row, differences, equal
 from anabranch.testing._scenario import Log
 
@@ -65,3 +67,21 @@ def unequal(
         return None
     found = differences(left.rows, right.rows, view.key, named)
     return Finding(code, log, left, right, found, fields=fields)
+
+
+class ProofFailed(BadDefinition, AssertionError):
+    """The two paths would disagree on the view, or it fails for events that its contracts allow.
+
+    ``code`` is one of this module, or the code of the static check. ``fields`` hold the view,
+    its version, the seed, the number of events after shrinking, the replay file and the finding itself. ``story`` is
+    the report that follows the error's own lines.
+    """
+
+    def __init__(
+        self, code: str, what: str, *, state: str = "", next_step: str = "", story: str = "", **fields: Any
+    ) -> None:
+        self.story = story
+        super().__init__(code, what, state=state, next_step=next_step, **fields)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.story}".rstrip()

@@ -20,6 +20,7 @@ from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import open_table
 from anabranch.lake.layout import VersionRef
+from anabranch.lake.log.delta_tables import data_paths
 from anabranch.testing import _counterexample
 from anabranch.testing._counterexample import Finding, Side, unequal
 from anabranch.testing._engine import SmallSessions
@@ -102,7 +103,7 @@ class PathsJudge:
 
     def _speed_rows(self, settings: Settings) -> Rows:
         table = open_table(self._handle(settings).speed_table)
-        return _read([Path(file.removeprefix("file://")) for file in table.file_uris()] if table else [])
+        return _read(data_paths(table) if table else [])
 
     def _check_speed(
         self, log: Log, landed: list[dict[str, Any]], snapshots: Sequence[TableSnapshot]

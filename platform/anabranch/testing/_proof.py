@@ -15,14 +15,13 @@ from anabranch.core.engine.spark import small
 from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.core.settings import load_settings
 from anabranch.testing import _counterexample, _options, _saved_counterexample
-from anabranch.testing._counterexample import Finding
+from anabranch.testing._counterexample import Finding, ProofFailed
 from anabranch.testing._diagnosis import diagnose
 from anabranch.testing._end_to_end import PathsJudge
 from anabranch.testing._engine import engine, quiet
 from anabranch.testing._evaluator import Evaluator
 from anabranch.testing._failure_report import report
 from anabranch.testing._log_generator import draw
-from anabranch.testing._proof_failure import ProofFailed
 from anabranch.testing._properties import (
     REFINEMENTS,
     FunctionJudge,

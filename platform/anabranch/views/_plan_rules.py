@@ -9,8 +9,7 @@ from anabranch.views import _catalyst
 from anabranch.views._aggregate_rules import order_dependence
 from anabranch.views._catalyst import ExpressionRef, items, kind_of, line_of
 from anabranch.views.function_source import Source
-from anabranch.views.model.definition import WATERMARK, Definition, View
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import WATERMARK, Definition, View, definition_error
 
 _NON_DETERMINISTIC = {
     *("CurrentTimestamp", "CurrentTimestampLike", "Now", "LocalTimestamp", "CurrentDate", "CurrentTime"),

@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from anabranch.views.function_source import Source
-from anabranch.views.model.definition import Definition
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import Definition, definition_error
 
 _IMPURE_MODULES = {
     *("asyncio", "concurrent", "ctypes", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "logging"),

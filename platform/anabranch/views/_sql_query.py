@@ -19,8 +19,7 @@ from anabranch.core.errors import BadDefinition
 from anabranch.views import _sql_text
 from anabranch.views._catalyst import items, kind_of, nodes, walk
 from anabranch.views.function_source import Source, display_path, read
-from anabranch.views.model.definition import Origin
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import Origin, definition_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

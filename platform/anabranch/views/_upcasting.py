@@ -21,8 +21,7 @@ from anabranch.ingest.landing.table.schema import arrow_type, landing_schema
 from anabranch.views import _catalyst, _plan_rules
 from anabranch.views._purity import check_python
 from anabranch.views.function_source import Source, display_path, read
-from anabranch.views.model.definition import Origin
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import Origin, definition_error
 from anabranch.views.selection.upcast_select import complete_fields, fields_of, landed_fields
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.views import _catalyst, _plan_rules
 from anabranch.views._upcasting import check_upcasters
 from anabranch.views.function_source import Source, read
-from anabranch.views.model.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, is_own
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, definition_error, is_own
 from anabranch.views.registry import sources_of
 from anabranch.views.selection.inputs import events_of, frames, rows_of, stream_of_events, union_topics
 

@@ -24,8 +24,7 @@ from anabranch.views._shared_columns import clash_of_columns
 from anabranch.views._sql_query import SqlQuery, origin_of, query_of
 from anabranch.views.definition_registry import is_registered, write_definition
 from anabranch.views.function_source import display_path, read
-from anabranch.views.model.definition import Origin, Refresh, View, duration, names
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import Origin, Refresh, View, definition_error, duration, names
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.sql_file import read_sql_file
 

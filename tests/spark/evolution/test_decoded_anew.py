@@ -18,9 +18,9 @@ from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decoding import decode, raw_frame
 from anabranch.ingest.landing.duplicates import mark_duplicates
+from anabranch.ingest.landing.epochs import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position

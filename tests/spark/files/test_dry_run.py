@@ -16,9 +16,9 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.files import DryRun, find_files, lines_of, rows_of_file, try_records, try_rows
 from anabranch.ingest.kafka.look import LogRecord
 from anabranch.ingest.landing.decoding import decode, raw_frame
+from anabranch.ingest.landing.epochs import arrow_with_epoch, summary
 from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
-from anabranch.ingest.landing.writer import arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position

@@ -21,13 +21,14 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Contract, PlainJson, Topic
 from anabranch.core.settings import Settings
 from anabranch.ingest.files import _file_epochs, _load_files, _prepare, load
+from anabranch.ingest.landing import epochs
 from anabranch.ingest.landing.audit import verify as proofs
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.decoding import decode, raw_frame
+from anabranch.ingest.landing.epochs import arrow_with_epoch, summary
 from anabranch.ingest.landing.state import lateness_note, open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, epoch_build
 from anabranch.ingest.landing.table.sql import landed_rows
-from anabranch.ingest.landing.writer import arrow_with_epoch, summary
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append
 from anabranch.lake.cut import Cut, Position
@@ -222,8 +223,8 @@ def test_killed_anywhere(
         return called
 
     where = {
-        "before a commit": (_file_epochs, "append", False),
-        "after a commit": (_file_epochs, "append", True),
+        "before a commit": (epochs, "append", False),
+        "after a commit": (epochs, "append", True),
         "before the record": (_load_files, "record_file", False),
         "while it decodes": (_file_epochs, "decode", False),
     }[step]
@@ -251,7 +252,7 @@ def test_a_load_goes_on_with_other_borders_of_parts(
         return append(*args)
 
     with monkeypatch.context() as patched, suppress(Killed):
-        patched.setattr(_file_epochs, "append", dying)
+        patched.setattr(epochs, "append", dying)
         load(spark, settings, TOPIC, [name], part_rows=3)
     assert [row[2] for row in landed(settings)] == [0, 1, 2]
     monkeypatch.setattr(_prepare, "PART_BYTES", 150)
@@ -275,7 +276,7 @@ def test_a_landing_that_is_faster_is_noticed(
             land(spark, settings, payment(9 + calls, NEW))
         return append(*args)
 
-    monkeypatch.setattr(_file_epochs, "append", overtaken)
+    monkeypatch.setattr(epochs, "append", overtaken)
     report = load(spark, settings, TOPIC, [lines(tmp_path / "a.jsonl", payment(10, OLD), payment(12, OLD))])
     assert (calls, report.decisions) == (3, {"loaded": 1, "quarantined": 0, "duplicate": 1})
     rows = landed(settings, 'epoch, "partition", "offset", decision')

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pytest
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from anabranch.certify._source_events import find_source_events
 from anabranch.certify.certify_partitions import certify
-from anabranch.certify.staged_build import StagedBuild
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up

@@ -13,8 +13,8 @@ import anabranch
 import pytest
 from anabranch.certify.certify_partitions import certify
 from anabranch.certify.differences import differences
-from anabranch.certify.staged_build import StagedBuild
 from anabranch.change.dirty_partitions import dirty_partitions
+from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, catch_up, start

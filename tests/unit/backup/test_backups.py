@@ -21,9 +21,8 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.landing.state import open_landing, read_state
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_index, landing_table, restoring
+from anabranch.lake.layout import TableRef, landing_index, landing_table, restoring
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, restore_commits, versions
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.backup import (
     FORMAT,
     _chosen_files,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from anabranch.ingest.landing import _hash_segments, id_index
-from anabranch.ingest.landing._hash_segments import Hashes
+from anabranch.ingest.landing import id_hashes, id_index
+from anabranch.ingest.landing.id_hashes import Hashes
 from anabranch.ingest.landing.id_index import IdIndex, Origin
 
 pytestmark = pytest.mark.unit
@@ -32,7 +32,7 @@ def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merges happen at once, beside, and in chunks, with a few hundred hashes."""
     monkeypatch.setattr(id_index, "SMALLEST", 4)
     monkeypatch.setattr(id_index, "AT_ONCE", 100)
-    monkeypatch.setattr(_hash_segments, "CHUNK", 50)
+    monkeypatch.setattr(id_hashes, "CHUNK", 50)
 
 
 @pytest.mark.usefixtures("small_sizes")

@@ -11,7 +11,7 @@ import pytest
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.audit import accepted_losses, verify
-from anabranch.ingest.landing.lost_offsets import all_losses
+from anabranch.ingest.landing.empty_offsets import all_losses
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, landing_schema
 from anabranch.lake import CommitMetadata, commit_history

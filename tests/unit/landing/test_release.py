@@ -11,6 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from anabranch.core.settings import Settings, load_settings
+from anabranch.ingest.landing import epochs
 from anabranch.ingest.landing.audit import _release_epoch, quarantine
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.state import open_landing, read_state, writer_of
@@ -108,7 +109,7 @@ def test_a_release_is_done_beside_a_landing_that_commits_while_it_decodes_and_be
             land(settings, event(100 + n, f"x{n}"))
         return append(*said)
 
-    monkeypatch.setattr(_release_epoch, "append", beaten)
+    monkeypatch.setattr(epochs, "append", beaten)
     decoded = decoding(lambda: land(settings, event(50, "y")))
     done = release(SPARK, settings, FLIGHTS, None, "a test")
     assert decoded == [4], "decoded once, outside of what is tried again"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from anabranch.ingest.landing._resume import can_resume
+from anabranch.ingest.landing.checkpoint import can_resume
 
 pytestmark = pytest.mark.unit
 TOPIC = "flights"

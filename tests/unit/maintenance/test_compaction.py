@@ -18,7 +18,7 @@ from anabranch.ingest.landing.table.schema import epoch_build, landing_schema
 from anabranch.lake import CommitMetadata, commit_history, latest_commit
 from anabranch.lake import commits as lake_commits
 from anabranch.lake.files import StagedFile, stage_arrow
-from anabranch.lake.table_refs import TableRef, existing_tables
+from anabranch.lake.layout import TableRef, existing_tables
 from anabranch.operate.maintenance import _compaction
 from anabranch.operate.maintenance._compaction import compact
 from anabranch.operate.maintenance._file_merging import Group, merge

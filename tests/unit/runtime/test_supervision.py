@@ -20,10 +20,10 @@ import pytest
 from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, _supervisor, lifecycle, process_registry
-from anabranch.operate.runtime._airflow_workers import Workers
 from anabranch.operate.runtime._service import Restart, Service, depths
 from anabranch.operate.runtime._start_failures import TRIED_AGAIN, UNWATCHED
 from anabranch.operate.runtime._supervisor import LOG_BYTES, created, launch, next_pause, supervise
+from anabranch.operate.runtime.airflow_parts import Workers
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
 
 pytestmark = pytest.mark.unit

@@ -24,8 +24,7 @@ from anabranch.compute.speed.service import Slot, Speed
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
-from anabranch.lake.layout import VersionRef
-from anabranch.lake.table_refs import existing_tables
+from anabranch.lake.layout import VersionRef, existing_tables
 from anabranch.serve import _named_readers, retirement, routes
 from anabranch.serve._named_readers import NamedReader
 from anabranch.serve.retirement import drop, reinstate, retire, size

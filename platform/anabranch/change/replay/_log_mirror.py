@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from anabranch.change.replay.landing_mirror import Mirror
 from anabranch.contracts import Topic
@@ -22,6 +21,7 @@ from anabranch.ingest.landing.decoding import decode
 from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.table.schema import EVENT_DATE, QUARANTINED, VALID
 from anabranch.lake.files import StagedFile, stage_frame
+from anabranch.lake.log.delta_tables import data_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -103,7 +103,7 @@ class LogMirror(Mirror):
         for version in versions:
             for action in self._actions(version):
                 if action.get("add", {}).get("dataChange"):
-                    files.append(str(self._landing / unquote(action["add"]["path"])))
+                    files.append(str(data_path(self._landing, action["add"]["path"])))
             for partition, (begin, end) in self._offsets(version).items():
                 offsets[partition] = (offsets.get(partition, (begin, end))[0], end)
         if not files:

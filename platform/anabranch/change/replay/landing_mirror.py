@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from anabranch.core.errors import BrokenState
+from anabranch.core.storage import path_of
 from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
 from anabranch.lake.log.archived_commits import (
@@ -26,7 +26,7 @@ from anabranch.lake.log.archived_commits import (
     versions,
 )
 from anabranch.lake.log.commit_log import log_line
-from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.log.delta_tables import data_path, delta_table
 from anabranch.lake.log.rewrite_commits import MOVED
 from anabranch.lake.log.version_checksum import metadata_of
 
@@ -57,7 +57,7 @@ class Mirror:
 
     def __init__(self, landing: str, folder: Path) -> None:
         self.uri = str(folder)
-        self._landing, self._folder = Path(landing.removeprefix("file://")), folder
+        self._landing, self._folder = path_of(landing), folder
         self._log = folder / LOG
         if next(kept_versions(folder), None) is None:
             self._create()
@@ -109,7 +109,7 @@ class Mirror:
         for version in commits:
             for action in self._actions(version):
                 removed = action.get("remove")
-                if removed and not (self._landing / unquote(removed["path"])).exists():
+                if removed and not data_path(self._landing, removed["path"]).exists():
                     base = max(base, version)
                 if "metaData" in action:
                     schema_of = version
@@ -160,7 +160,7 @@ class LandedCommits:
     """Reads the commits of one landing table in order, each once, and holds one of them at a time."""
 
     def __init__(self, landing: str) -> None:
-        self._table = Path(landing.removeprefix("file://"))
+        self._table = path_of(landing)
         self._next: int | None = None
         self._held: LandedCommit | None = None
 

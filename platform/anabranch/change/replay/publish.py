@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from anabranch.certify.affected_partitions import closed_between, count_affected_events
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
 from anabranch.core.errors import TryAgain
@@ -24,6 +23,7 @@ from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views.model.definition import PARTITION_DATE
 from anabranch.views.model.handle import ViewHandle
+from anabranch.views.selection.partition_events import closed_between, count_affected_events
 
 
 def live_cut(ref: VersionRef) -> Cut:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from anabranch.change.replay.rate_limit import DEFAULT_SHARE, Pace
-from anabranch.compute.batch.manifest import RUN, parse_days
+from anabranch.compute.batch.manifest import parse_days, run_file
 from anabranch.core.control_file import ControlFile
 from anabranch.core.control_objects import remove
 from anabranch.core.errors import BadInput, BrokenState
@@ -228,9 +228,7 @@ def _folder(ref: VersionRef) -> Path:
 
 def state_file(ref: VersionRef, run: str) -> Path:
     """Return the file of a replay's state. Raises BadInput RUN_ID."""
-    if not RUN.fullmatch(run):
-        raise BadInput("RUN_ID", f"{run!r} is not a run id", next_step="use a-z, 0-9 and -", field="run")
-    return _folder(ref) / f"{run}.json"
+    return run_file(_folder(ref), run)
 
 
 def _control_file(settings: Settings, state: ReplayState) -> Path:

@@ -1,9 +1,9 @@
-"""The manifest of a rebuild: it describes staged files that no reader sees yet."""
+"""The manifest of a rebuild: it describes staged files that no reader sees yet. ``StagedBuild``: where they are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -13,9 +13,11 @@ from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BadInput, BrokenState, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
+from anabranch.core.text.quantities import counted
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import StagedFile
 from anabranch.lake.layout import VersionRef
+from anabranch.views.model.definition import PARTITION_DATE
 
 EXPIRED: Final = ".expired"
 """The suffix of a manifest that is too old to be published."""
@@ -46,10 +48,15 @@ def builds_folder(ref: VersionRef) -> Path:
     return ref.settings.home / "control" / "builds" / ref.name / f"v{ref.version}"
 
 
-def manifest_path(ref: VersionRef, run: str) -> Path:
+def run_file(folder: Path, run: str) -> Path:
+    """The control file of a run. Raises BadInput RUN_ID: runs become names of files."""
     if not RUN.fullmatch(run):
         raise BadInput("RUN_ID", f"{run!r} isn't a valid run id", next_step="use a-z, 0-9 and -", field="run")
-    return builds_folder(ref) / f"{run}.json"
+    return folder / f"{run}.json"
+
+
+def manifest_path(ref: VersionRef, run: str) -> Path:
+    return run_file(builds_folder(ref), run)
 
 
 def write_manifest(settings: Settings, build: Build) -> Path:
@@ -144,7 +151,39 @@ def days_text(partitions: Sequence[date]) -> str:
     return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
+def days_in_words(partitions: Sequence[date] | None) -> str:
+    """The same for people: the runs of days, or how many days if they are many; None: the whole view."""
+    if partitions is None:
+        return "the whole view"
+    text = days_text(partitions)
+    return counted(len(partitions), "day") if len(text) > 60 else text.replace("..", " to ").replace(",", ", ")
+
+
 def parse_days(text: str) -> list[date]:
     """Parses the text of ``days_text``. Raises ValueError."""
     ranges = [[date.fromisoformat(day) for day in part.split("..")] for part in text.split(",")]
     return [day for bounds in ranges for day in days(bounds[0], bounds[-1])]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBuild:
+    """Parquet files that readers don't see yet: absolute paths, in Hive partition folders below ``base``."""
+
+    base: str
+    cut: Cut
+    partitions: tuple[date, ...]
+    files: Mapping[date, tuple[str, ...]] = field(hash=False)
+
+    @staticmethod
+    def of(settings: Settings, build: Build) -> StagedBuild:
+        """Return the files of a manifest. They are in the batch table's folder."""
+        table = Path(VersionRef(settings, build.view, build.version).batch_table)
+        files: dict[date, tuple[str, ...]] = {}
+        for file in build.files:
+            day = date.fromisoformat(str(file.partition[PARTITION_DATE]))
+            files[day] = (*files.get(day, ()), str(table / file.path))
+        base = (table / build.files[0].path).parent.parent if build.files else table
+        return StagedBuild(str(base), build.cut, build.partitions, files)
+
+    def paths(self, partitions: Sequence[date]) -> list[str]:
+        return [path for day in partitions for path in self.files.get(day, ())]

@@ -16,7 +16,7 @@ from anabranch.core.engine.spark import small
 from anabranch.ingest.landing.table.schema import EVENT_DATE, VALID, epochs_of_file
 from anabranch.ingest.landing.table.sql import rows_of_files
 from anabranch.lake.cut import Cut
-from anabranch.lake.log.delta_tables import delta_table
+from anabranch.lake.log.delta_tables import data_path, delta_table, folder_of
 from anabranch.views import View
 from anabranch.views.selection.dry_run import EventSelection, first_error
 
@@ -75,12 +75,13 @@ def _events(uri: str, view: View, topic: Topic, after: Cut, upto: Cut) -> list[F
         "high": upto.epoch(topic.name),
         "late": view.kappa,
     }
-    files = pa.table(delta_table(uri).get_add_actions(flatten=True))
+    table = delta_table(uri)
+    files = pa.table(table.get_add_actions(flatten=True))
     counts = zip(files["path"].to_pylist(), files["num_records"].to_pylist(), strict=True)
     new = {path: count for path, count in counts if (epochs := epochs_of_file(path)) is None or epochs[1] > low}
     if not new or sum(new.values()) > MOST:
         return []
-    with rows_of_files([f"{uri}/{path}" for path in new]) as rows:
+    with rows_of_files([data_path(folder_of(table), path) for path in new]) as rows:
         return [FailingEvent(topic.name, *row) for row in rows.execute(_EVENTS, parameters).fetchall()]
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from anabranch.compute.speed import _dropped_rows
-from anabranch.compute.speed._batch_commits import batch_end
-from anabranch.compute.speed._cut_resolver import BatchCut, CutResolver
+from anabranch.compute.speed._cut_resolver import BatchCut, CutResolver, batch_end
 from anabranch.compute.speed._failing_event import FailingEvent
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.core.engine.liveness import Batches

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,23 +26,16 @@ from anabranch.ingest.files._prepare import Part, Prepared
 from anabranch.ingest.files._problems import count_problems, merge
 from anabranch.ingest.landing.decoding import decode, with_reasons
 from anabranch.ingest.landing.duplicates import Duplicates, mark_duplicates
+from anabranch.ingest.landing.epochs import TRIES_BESIDE_LANDING, Epochs, numbered
 from anabranch.ingest.landing.loaded_files import LoadedFile, Loads, as_loaded, file_note
-from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
+from anabranch.ingest.landing.state import LandingState, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, HEADERS_DDL, INDEXED, epoch_build
-from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, numbered, summary
-from anabranch.lake import CommitMetadata
-from anabranch.lake.commits import append
-from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TRIES: Final = 50
-"""A landing that runs may be faster in most of them."""
 
 
 @dataclass
@@ -59,7 +52,7 @@ class FileEpochs:
     def __post_init__(self) -> None:
         self._duplicates = Duplicates(self.settings, self.topic, self.table, every_age=True)
         self._uri = str(folder_of(self.table))
-        self._withdrawn = withdrawn_versions(self.topic, read_state(self.table, self.topic).versions)
+        self._epochs = Epochs(self.table, self.topic)
 
     def land(self, file: LoadedFile, kind: str, prepared: Prepared, loads: Loads) -> tuple[Counter[str], Counter[str]]:
         """Land the rows of ``file`` that haven't landed by ``loads``. Returns the number of rows by decision, and the
@@ -110,23 +103,18 @@ class FileEpochs:
                 raise other_load(self.topic)
             return self._append(file, first, until, decided, before)
 
-        return until_committed(writer_of(self.topic), attempt, TRIES)
+        return until_committed(writer_of(self.topic), attempt, TRIES_BESIDE_LANDING)
 
     def _append(
         self, file: LoadedFile, first: int, until: int, decided: pa.Table, before: LandingState
     ) -> Counter[str]:
-        epoch = before.epoch + 1
-        versions = newest_versions(self.topic, before.versions, self._withdrawn)
-        known = replace(before, loads=before.loads.after(file, until), versions=versions)
         rows = numbered(decided, before, self.topic)
         self._duplicates.catch_up()
         rows = as_loaded(mark_duplicates(rows, self._duplicates.find_duplicates(rows)))
-        staged = stage_days(rows, self._uri, epoch_build(epoch))
-        said: dict[str, Any] = summary(rows.select(SUMMARY_COLUMNS), known)
-        said |= {**lateness_note(self.topic), **file_note(file, first, until)}
-        cut = Cut({self.topic.name: Position(epoch, before.offsets)})
+        staged = stage_days(rows, self._uri, epoch_build(before.epoch + 1))
+        known = replace(before, loads=before.loads.after(file, until))
         batch = f"load:{file.sha256[:16]}:{first}"
-        append(self.table, staged, CommitMetadata(writer_of(self.topic), batch, cut, extra=said))
+        said = self._epochs.commit(staged, rows, known, batch, file_note(file, first, until))
         self._duplicates.record_committed()
         return Counter({name: count for name, count in said["counts"].items() if name != "late"})
 

@@ -2,13 +2,12 @@
 
 In: the records of a topic. Out: a landing table, in which one commit is one epoch. The order of a micro-batch:
 
-1. ``service`` runs the topics of a process, ``stream`` starts a query (``_resume``, ``batch_offsets``,
-   ``kafka_source``: from which offset; ``state``: the table), ``_stream_watch`` and ``status`` report on it;
+1. ``service`` runs the topics of a process, ``stream`` starts a query (``checkpoint``, ``kafka_source``: from which
+   offset; ``state``: the table), ``_stream_watch`` and ``status`` report on it;
 2. the package ``decoding`` parses the records and says which are valid;
-3. ``writer`` adds epoch and lateness, ``duplicates`` (``id_index``, ``id_hashes``, ``_hash_segments``) finds copies,
-   ``empty_offsets`` proves that skipped offsets hold no record, ``lost_offsets`` repeats what was given up,
-   ``loaded_files`` says what came from files; then it commits (``_staged_epoch`` for large batches, ``_weight``: how
-   large);
+3. ``writer`` stages the rows (``_weight``: of many in Spark), ``duplicates`` (``id_index``, ``id_hashes``) finds
+   copies, ``empty_offsets`` proves that skipped offsets hold no record, and names the lost ones, ``loaded_files`` says
+   what came from files; ``epochs`` adds the epoch's number and lateness, and commits it;
 4. ``log_trimming`` and ``epoch_pacing`` keep the log short and leave cores to Airflow's runs.
 
 Of two processes that land one topic the one that started last writes: ``stream`` takes a fence (``lake.streams``), and
@@ -27,16 +26,16 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
-    "batch_offsets",
+    "checkpoint",
     "duplicates",
     "empty_offsets",
     "epoch_pacing",
+    "epochs",
     "id_hashes",
     "id_index",
     "kafka_source",
     "loaded_files",
     "log_trimming",
-    "lost_offsets",
     "service",
     "state",
     "status",

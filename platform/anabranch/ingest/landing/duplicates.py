@@ -1,9 +1,11 @@
-"""Detects records that repeat an earlier (source, id), within their micro-batch and within the duplicate horizon."""
+"""Detects records that repeat an earlier (source, id), within their micro-batch and within the duplicate horizon, and
+moves them out of the files that Spark has staged for an epoch."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
@@ -16,13 +18,13 @@ from numpy.typing import NDArray
 from anabranch.contracts import Topic
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
-from anabranch.ingest.landing._hash_segments import Hashes
-from anabranch.ingest.landing.id_hashes import by_day, days_of, duplicates_within, hashes, split
+from anabranch.ingest.landing.id_hashes import Hashes, by_day, days_of, duplicates_within, hashes, split
 from anabranch.ingest.landing.id_index import IdIndex, Origin
 from anabranch.ingest.landing.state import writer_of
-from anabranch.ingest.landing.table.schema import DUPLICATE, EVENTS, IS_EVENT
+from anabranch.ingest.landing.table.schema import DUPLICATE, EVENT_DATE, EVENTS, IS_EVENT
 from anabranch.ingest.landing.table.sql import landed_rows, rows_of_files
 from anabranch.lake import CommitMetadata, latest_commit
+from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow
 from anabranch.lake.layout import landing_index
 from anabranch.lake.log.commit_log import changes
 
@@ -177,3 +179,45 @@ def as_duplicates(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     kept = {name: rows[name] for name in rows.column_names if name in _KEPT}
     columns = {**kept, **fixed}
     return pa.table([columns.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in schema], schema=schema)
+
+
+def read_columns(uri: str, staged: Sequence[StagedFile], names: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Some columns of all staged files, in file order, with the types of ``schema``."""
+    wanted = pa.schema([schema.field(name) for name in names])
+
+    def read(file: StagedFile) -> pa.Table:
+        with parquet_file(Path(uri) / file.path) as opened:
+            return opened.read(columns=list(names), use_threads=False).select(names)
+
+    with ThreadPoolExecutor(4) as pool:
+        tables = [table.cast(wanted) for table in pool.map(read, staged)]
+    return pa.concat_tables(tables) if tables else wanted.empty_table()
+
+
+def without_duplicates(
+    uri: str, staged: Sequence[StagedFile], repeats: NDArray[np.bool_], schema: pa.Schema, build: str
+) -> list[StagedFile]:
+    """The staged files without the rows marked in ``repeats`` (in file order), and one more file that holds these as
+    duplicates."""
+    ends = np.cumsum([file.rows for file in staged])
+    marks = np.split(repeats, ends[:-1]) if staged else []
+
+    def take_out(file: StagedFile, marked: NDArray[np.bool_]) -> tuple[StagedFile | None, pa.Table]:
+        path = Path(uri) / file.path
+        with parquet_file(path) as opened:
+            data = opened.read(use_threads=False)
+        mask = pa.array(marked)
+        found = as_duplicates(data.filter(mask), schema)
+        if marked.all():
+            storage_of(path).remove(path)
+            return None, found
+        return restage(data.filter(pc.invert(mask)), uri, file), found
+
+    touched = [(file, marked) for file, marked in zip(staged, marks, strict=True) if marked.any()]
+    with ThreadPoolExecutor(2) as pool:
+        mended = list(pool.map(lambda pair: take_out(*pair), touched))
+    kept = [file for file, marked in zip(staged, marks, strict=True) if not marked.any()]
+    kept += [file for file, _ in mended if file is not None]
+    if not mended:
+        return kept
+    return kept + stage_arrow(pa.concat_tables([found for _, found in mended]), uri, build, EVENT_DATE)

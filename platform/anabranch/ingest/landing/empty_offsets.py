@@ -1,11 +1,14 @@
-"""Proves that offsets of the log hold no record: transaction markers, aborted records, and what compaction has removed.
+"""Offsets of the log without a record in landing: proven to hold none, or lost before they were landed.
 
-A second client reads past each of them, and they are recorded with their epoch (ADR 0032).
+Transaction markers, aborted records and what compaction has removed hold none: a second client reads past each of them,
+and they are recorded with their epoch (ADR 0032). A lost one is given up by a person (``audit/accepted_losses``): the
+epoch that accepts the loss names it, with the reason, and each commit after it repeats the ranges of all of them,
+because old commits are deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +28,11 @@ COUNTS: Final = "hole_counts"
 deleted."""
 BEGIN: Final = "begin"
 """Key in an epoch's metadata: the offset that landing began with, by partition. The first record may come later."""
+LOST: Final = "lost"
+"""Key in an epoch's metadata: the losses that were accepted with it, each with partition, from, to and why."""
+LOSSES: Final = "losses"
+"""Key in an epoch's metadata: all that were accepted so far, as [partition, first offset, offset after the last]."""
+Range = tuple[int, int, int]
 
 
 def empty_ranges(rows: pa.Table, begin: Mapping[int, int], end: Mapping[int, int]) -> Ranges:
@@ -93,3 +101,28 @@ def by_partition(said: Mapping[str, Any], name: str) -> dict[int, int]:
 
 def add_counts(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
     return {p: counts.get(p, 0) + more.get(p, 0) for p in sorted({*counts, *more})}
+
+
+def carried_losses(extra: Mapping[str, Any]) -> tuple[Range, ...]:
+    """All losses that a commit's metadata names."""
+    ranges = ((int(partition), int(first), int(until)) for partition, first, until in extra.get(LOSSES, ()))
+    return tuple(dict.fromkeys((*ranges, *map(range_of, extra.get(LOST, ())))))
+
+
+def losses_note(losses: Iterable[Range]) -> dict[str, Any]:
+    """The entry that each landing commit repeats; empty without a loss."""
+    found = [list(each) for each in losses]
+    return {LOSSES: found} if found else {}
+
+
+def all_losses(kept: Sequence[Commit]) -> list[Mapping[str, Any]]:
+    """Every accepted loss, by the commits that are kept (newest first); the reason is only in the commit that accepted
+    it."""
+    found: list[Mapping[str, Any]] = [loss for committed in kept for loss in committed.note.extra.get(LOST, ())]
+    known = {range_of(loss) for loss in found}
+    older = [each for each in carried_losses(kept[0].note.extra) if each not in known] if kept else []
+    return [*found, *({"partition": p, "from": first, "to": until} for p, first, until in older)]
+
+
+def range_of(loss: Mapping[str, Any]) -> Range:
+    return int(loss["partition"]), int(loss["from"]), int(loss["to"])

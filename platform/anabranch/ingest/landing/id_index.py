@@ -22,7 +22,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from anabranch.ingest.landing._hash_segments import Hashes, Segment, contains, load, merge, write
+from anabranch.ingest.landing.id_hashes import Hashes, Segment, contains, load, merge, write
 
 FORM = "md5:1"
 """The version of the hash function and of the file format; an index of another version is rebuilt."""

@@ -15,9 +15,8 @@ from anabranch.contracts import Topic
 from anabranch.contracts.model.contract_registry import check_registered, register
 from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, by_partition
+from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, Range, by_partition, carried_losses, losses_note
 from anabranch.ingest.landing.loaded_files import Loads
-from anabranch.ingest.landing.lost_offsets import Range, carried_losses, losses_note
 from anabranch.ingest.landing.table.schema import EVENT_DATE, PROPERTIES, landing_schema
 from anabranch.ingest.landing.table.schema_growth import VERSIONS, missing_columns, versions_note
 from anabranch.lake import CommitMetadata, latest_commit
@@ -77,6 +76,13 @@ def writer_of(topic: Topic) -> str:
     return f"landing/{topic.name}"
 
 
+def landing_note(
+    topic: Topic, batch: str, epoch: int, offsets: Mapping[int, int], extra: Mapping[str, Any]
+) -> CommitMetadata:
+    """Metadata of a commit to a landing table: every such commit names the epoch and the landed offsets after it."""
+    return CommitMetadata(writer_of(topic), batch, Cut({topic.name: Position(epoch, offsets)}), extra=extra)
+
+
 def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     """The landing table of ``topic``: created if missing, extended if its contracts have more fields than the table.
 
@@ -86,9 +92,7 @@ def open_landing(settings: Settings, topic: Topic) -> DeltaTable:
     """
     check_registered(settings, topic)
     uri, schema = landing_table(settings, topic.name), landing_schema(topic)
-    note = CommitMetadata(
-        writer_of(topic), "create", Cut({topic.name: Position(0, {})}), extra={"watermark_us": None, "rows": 0}
-    )
+    note = landing_note(topic, "create", 0, {}, {"watermark_us": None, "rows": 0})
     table = create(uri, schema, [EVENT_DATE], note, PROPERTIES)
 
     def attempt() -> None:
@@ -109,8 +113,7 @@ def growth_note(state: LandingState, topic: Topic, grown: Sequence[str]) -> Comm
     """Metadata of a commit that lands no record: the epoch stays the same."""
     known = replace(state, versions=versions_note(topic).get(VERSIONS, {}))
     extra = {**known.unchanged(), "grown": list(grown)}
-    cut = Cut({topic.name: Position(state.epoch, state.offsets)})
-    return CommitMetadata(writer_of(topic), f"grow:{uuid.uuid4().hex}", cut, extra=extra)
+    return landing_note(topic, f"grow:{uuid.uuid4().hex}", state.epoch, state.offsets, extra)
 
 
 def read_state(table: DeltaTable, topic: Topic) -> LandingState:

@@ -12,7 +12,7 @@ from anabranch.core.engine.spark import LIVE
 from anabranch.core.errors import AnabranchError, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, topic_id
-from anabranch.ingest.landing._resume import can_resume
+from anabranch.ingest.landing.checkpoint import can_resume
 from anabranch.ingest.landing.decoding import decode, decode_fast
 from anabranch.ingest.landing.epoch_pacing import pace_epoch
 from anabranch.ingest.landing.kafka_source import check_nothing_lost, check_same_log, read_log, starting_offsets

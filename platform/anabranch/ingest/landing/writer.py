@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +21,10 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.record_offsets import reread
 from anabranch.ingest.landing._decode_fallback import decode_again, doubtful, replace_doubtful
-from anabranch.ingest.landing._staged_epoch import read_columns, without_duplicates
 from anabranch.ingest.landing._weight import Weight
-from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets, not_yet_landed
+from anabranch.ingest.landing.checkpoint import first_offsets, kafka_offsets, not_yet_landed
 from anabranch.ingest.landing.decoding import with_reasons
-from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates
+from anabranch.ingest.landing.duplicates import IDENTITY, Duplicates, mark_duplicates, read_columns, without_duplicates
 from anabranch.ingest.landing.empty_offsets import (
     Ranges,
     add_counts,
@@ -34,13 +33,10 @@ from anabranch.ingest.landing.empty_offsets import (
     ranges_note,
     unproven,
 )
+from anabranch.ingest.landing.epochs import SUMMARY_COLUMNS, Epochs, arrow_with_epoch, with_epoch
 from anabranch.ingest.landing.log_trimming import LogTrimmer
-from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
-from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, LOADED, VALID, epoch_build, landing_schema
-from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
-from anabranch.lake import CommitMetadata
-from anabranch.lake.commits import append
-from anabranch.lake.cut import Cut, Position
+from anabranch.ingest.landing.state import LandingState, read_state, writer_of
+from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, epoch_build, landing_schema
 from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow, stage_frame
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
@@ -51,8 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOGGER = logging.getLogger(__name__)
-SUMMARY_COLUMNS = ["partition", "offset", "decision", "late", "event_time"]
-"""The columns that an epoch's metadata is computed from."""
 
 
 @dataclass
@@ -81,7 +75,7 @@ class LandingWriter:
         self.batches = Batches()
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogTrimmer(self.settings, self.table)
-        self._withdrawn = withdrawn_versions(self.topic, read_state(self.table, self.topic).versions)
+        self._epochs = Epochs(self.table, self.topic)
         self._weight = Weight(self.settings, self.topic)
         self._uri = str(folder_of(self.table))
 
@@ -143,22 +137,15 @@ class LandingWriter:
     def _commit(
         self, rows: DataFrame, before: LandingState, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
     ) -> None:
-        epoch = before.epoch + 1
-        build = epoch_build(epoch)
+        build = epoch_build(before.epoch + 1)
         expected = sum(o - first.get(p, 0) for p, o in end.items())
         staged, judged = self._stage(rows, before, build, expected)
         holes = self._holes(judged, first, end) if judged.num_rows != expected else {}
         begin = {p: first.get(p, 0) for p in end if p not in before.offsets}
-        versions = newest_versions(self.topic, before.versions, self._withdrawn)
         without = add_counts(before.holes, count_offsets(holes))
-        known = replace(before, begin={**begin, **before.begin}, holes=without, versions=versions)
-        note = CommitMetadata(
-            writer_of(self.topic),
-            f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}",
-            Cut({self.topic.name: Position(epoch, {**before.offsets, **end})}),
-            extra={**summary(judged, known), "log": self.log, **lateness_note(self.topic), **ranges_note(holes)},
-        )
-        append(self.table, staged, note)
+        known = replace(before, begin={**begin, **before.begin}, holes=without, log=self.log)
+        batch = f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}"
+        self._epochs.commit(staged, judged, known, batch, ranges_note(holes), {**before.offsets, **end})
         self._duplicates.record_committed()
         self._log_length.committed()
 
@@ -240,55 +227,3 @@ def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
         topic=topic.name,
         batch=batch,
     )
-
-
-def summary(judged: pa.Table, before: LandingState) -> dict[str, Any]:
-    """An epoch's metadata besides its cut: counts by decision, and W of the next epoch."""
-    counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["decision"]).to_pylist()}
-    times = judged["event_time"].cast(pa.int64())
-    if LOADED in counts:  # rows of files move no watermark
-        times = pc.if_else(pc.equal(judged["decision"], LOADED), pa.scalar(None, pa.int64()), times)
-    newest = pc.max(times).as_py()
-    seen = [time for time in (before.watermark_us, newest) if time is not None]
-    return {
-        "watermark_us": max(seen, default=None),
-        "rows": judged.num_rows,
-        "counts": {**counts, "late": pc.sum(judged["late"]).as_py() or 0},
-        **before.carried(),
-    }
-
-
-def with_epoch(rows: DataFrame, before: LandingState, topic: Topic) -> DataFrame:
-    """``decode``'s rows with the columns of the next epoch: its number, and late or on time by W(epoch) - L."""
-    from pyspark.sql import functions as F
-
-    bound = before.late_before_us(topic.allowed_lateness)
-    late = F.lit(False) if bound is None else F.unix_micros("event_time") < F.lit(bound)
-    added = {
-        "epoch": F.lit(before.epoch + 1).cast("bigint"),
-        "late": F.when(F.col("decision") == VALID, late),
-        "released_from": F.lit(None).cast("bigint"),
-    }
-    return rows.select(*(added[n].alias(n) if n in added else F.col(n) for n in landing_schema(topic).names))
-
-
-def arrow_with_epoch(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
-    """The same as ``with_epoch``, for rows that are in this process. (A literal that changes with every epoch would
-    make Spark compile each small micro-batch again.)"""
-    return with_reasons(numbered(rows, before, topic), topic)
-
-
-def numbered(rows: pa.Table, before: LandingState, topic: Topic) -> pa.Table:
-    """The same without the reasons of quarantined records."""
-    schema = landing_schema(topic)
-    bound = before.late_before_us(topic.allowed_lateness)
-    event_us = rows["event_time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    late = pa.scalar(False) if bound is None else pc.less(event_us, bound)
-    valid = pc.equal(rows["decision"], VALID)
-    added = {
-        "epoch": pa.array([before.epoch + 1] * rows.num_rows, pa.int64()),
-        "late": pc.if_else(valid, late, pa.scalar(None, pa.bool_())),
-        "released_from": pa.nulls(rows.num_rows, pa.int64()),
-    }
-    columns = [added[name] if name in added else rows[name] for name in schema.names]
-    return pa.table(columns, names=schema.names).cast(schema)

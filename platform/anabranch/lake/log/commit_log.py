@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
 from anabranch.lake.log.archived_commits import read_commit
-from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.log.delta_tables import data_path, folder_of
 
 _INFO: Final = '"commitInfo"'
 _NEAR: Final = 20
@@ -41,7 +40,7 @@ def changes(table: DeltaTable, version: int) -> Changes:
     actions = [json.loads(line) for line in _lines(folder, version)]
     files = {
         kind: tuple(
-            folder / unquote(action[kind]["path"])
+            data_path(folder, action[kind]["path"])
             for action in actions
             if kind in action and action[kind].get("dataChange", True)
         )

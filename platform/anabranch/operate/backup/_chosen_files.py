@@ -30,8 +30,8 @@ from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.lake import latest_commit, open_table
+from anabranch.lake.layout import TableRef, existing_tables
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_files
-from anabranch.lake.table_refs import TableRef, existing_tables
 from anabranch.operate.backup._manifest import SavedTable, identity
 
 LEFT_OUT: Final = frozenset({"builds", "migrations", "replays", "spark.properties"})

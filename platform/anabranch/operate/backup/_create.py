@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
-from anabranch.lake.table_refs import existing_tables
+from anabranch.lake.layout import existing_tables
 from anabranch.operate.backup._backup_folder import BackupFolder, Removed, open_folder
 from anabranch.operate.backup._chosen_files import Chosen, ChosenFile, choose, source_error
 from anabranch.operate.backup._hashed_files import chunks_of

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import unquote
 
 from anabranch.certify.verdict import VERDICT, verdict_path
 from anabranch.compute.batch.manifest import Build, expired_manifests, files_of, read_file
@@ -16,9 +15,9 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import commit_history
 from anabranch.lake.files import BUILDS, parquet_file
-from anabranch.lake.layout import VersionRef, versions_below
+from anabranch.lake.layout import EVERY, VersionRef, versions_below
 from anabranch.lake.log.archived_commits import read_commit, versions
-from anabranch.lake.table_refs import EVERY
+from anabranch.lake.log.delta_tables import data_path
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
 from anabranch.operate.maintenance import in_progress, touched
@@ -109,7 +108,7 @@ def _files_in_log(base: Path) -> tuple[set[Path], float]:
         with suppress(FileNotFoundError):  # log cleanup deleted it meanwhile
             for line in filter(None, read_commit(base, version).splitlines()):
                 action = json.loads(line)
-                found |= {base / unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action}
+                found |= {data_path(base, action[kind]["path"]) for kind in ("add", "remove") if kind in action}
                 times += [action["commitInfo"]["timestamp"]] if "commitInfo" in action else []
     return found, 0 if 0 in kept[:1] else min(times, default=0)
 

@@ -14,8 +14,8 @@ from typing import Any
 from anabranch.core.errors import BrokenState
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.files import parquet_file
+from anabranch.lake.layout import EVERY, TableRef
 from anabranch.lake.log.archived_commits import LOG, read_commit, versions
-from anabranch.lake.table_refs import EVERY, TableRef
 from anabranch.operate.doctor._context import Context, TableState
 from anabranch.operate.doctor._findings import Finding, failed
 

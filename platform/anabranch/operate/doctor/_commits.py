@@ -12,10 +12,9 @@ from deltalake import DeltaTable
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.core.errors import Conflict
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import VersionRef
+from anabranch.lake.layout import EVERY, TableRef, VersionRef
 from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.delta_tables import delta_table
-from anabranch.lake.table_refs import EVERY, TableRef
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, failed
 from anabranch.views import View

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +23,8 @@ from anabranch.core.storage import storage_of
 from anabranch.lake import Commit, CommitMetadata, commit_history, open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.landed import landed_cut
-from anabranch.lake.table_refs import EVERY, Kind, TableRef, existing_tables
+from anabranch.lake.layout import EVERY, Kind, TableRef, existing_tables
+from anabranch.lake.log.delta_tables import data_path
 from anabranch.operate.doctor._findings import Finding, failed
 from anabranch.views import Registry, View
 
@@ -89,7 +89,7 @@ class TableState:
         days = actions[f"partition.{columns[0]}"].to_pylist() if columns else [None] * actions.num_rows
         paths, sizes = actions["path"].to_pylist(), actions["size_bytes"].to_pylist()
         base = Path(self.place.uri)
-        return [DataFile(base / unquote(p), s, d) for p, s, d in zip(paths, sizes, days, strict=True)]
+        return [DataFile(data_path(base, p), s, d) for p, s, d in zip(paths, sizes, days, strict=True)]
 
     def readable(self) -> list[DataFile]:
         """Returns the files; an empty list if any can't be read, which the data files check reports."""

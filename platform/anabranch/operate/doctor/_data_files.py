@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.core.storage import storage_of
-from anabranch.lake.table_refs import EVERY
+from anabranch.lake.layout import EVERY
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from anabranch.certify.certificates import certificate_rows
-from anabranch.lake.table_refs import TableRef
+from anabranch.lake.layout import TableRef
 from anabranch.operate.doctor._commits import how_to_reprocess
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity

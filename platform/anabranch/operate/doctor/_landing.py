@@ -9,9 +9,16 @@ from typing import Any
 import duckdb
 
 from anabranch.ingest.landing.audit.verify import DOUBLED, horizon_us
-from anabranch.ingest.landing.empty_offsets import BEGIN, COUNTS, all_recorded, by_partition, recorded_ranges
+from anabranch.ingest.landing.empty_offsets import (
+    BEGIN,
+    COUNTS,
+    all_losses,
+    all_recorded,
+    by_partition,
+    range_of,
+    recorded_ranges,
+)
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, wrong_rows
-from anabranch.ingest.landing.lost_offsets import all_losses, range_of
 from anabranch.lake import commit_history
 from anabranch.operate.doctor._commits import how_to_rebuild
 from anabranch.operate.doctor._context import Context, TableState, each, rows_of

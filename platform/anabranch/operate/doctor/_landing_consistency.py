@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anabranch.core.errors import Conflict
-from anabranch.ingest.landing.batch_offsets import kafka_offsets
+from anabranch.ingest.landing.checkpoint import kafka_offsets
 from anabranch.ingest.landing.empty_offsets import BEGIN, by_partition
 from anabranch.ingest.landing.kafka_source import check_against_broker
 from anabranch.lake import latest_commit, open_table
-from anabranch.lake.layout import landing_checkpoint, landing_index
+from anabranch.lake.layout import TableRef, landing_checkpoint, landing_index
 from anabranch.lake.streams.stream_checkpoint import BatchPlan, batch_plan
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.doctor._context import Context, TableState, each, rows_of
 from anabranch.operate.doctor._findings import Finding, Severity, failed
 

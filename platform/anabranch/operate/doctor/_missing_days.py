@@ -7,8 +7,7 @@ from datetime import timedelta
 
 from anabranch.compute.batch.missing_days import missing
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import VersionRef, landing_table
-from anabranch.lake.table_refs import TableRef
+from anabranch.lake.layout import TableRef, VersionRef, landing_table
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity
 from anabranch.serve.routes import share_of

@@ -9,7 +9,7 @@ from typing import Any
 from anabranch.certify.certificates import certificate_rows
 from anabranch.compute.batch.publish import Published, published_in
 from anabranch.core.settings import SAFE_NAME
-from anabranch.lake.table_refs import TableRef
+from anabranch.lake.layout import TableRef
 from anabranch.operate.doctor._commits import how_to_rebuild, how_to_reprocess
 from anabranch.operate.doctor._context import Context, TableState, each
 from anabranch.operate.doctor._findings import Finding, Severity

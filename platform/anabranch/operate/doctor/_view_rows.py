@@ -11,9 +11,8 @@ from pathlib import Path
 from anabranch.compute.speed.checkpoint_handover import REPLAY, owner_of
 from anabranch.lake import latest_commit
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import VersionRef
+from anabranch.lake.layout import TableRef, VersionRef
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.doctor._commits import how_to_rebuild
 from anabranch.operate.doctor._context import Context, TableState, each, rows_of
 from anabranch.operate.doctor._findings import Finding, Severity

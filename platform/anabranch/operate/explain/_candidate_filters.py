@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from anabranch.operate.explain._candidates import LandedEvent, Row
 from anabranch.operate.explain._evaluator import EventSet
 from anabranch.views import View
 from anabranch.views.model.definition import ENVELOPE
+from anabranch.views.selection.row_sources import day_of, declared_reach
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ABSENT: Final = object()
@@ -48,28 +49,6 @@ def sharing_key(view: View, row: Row, events: Sequence[LandedEvent], seen: Mask)
     """Events whose fields equal the key's columns of the same name, at any event time."""
     names = [name for name in view.key if name not in ENVELOPE]
     return frozenset(np.flatnonzero(seen & _equal(row, names, events)).tolist())
-
-
-def declared_reach(view: View, row: Row) -> tuple[datetime | None, datetime | None]:
-    """The event times that can be behind ``row``: its window, else its day, plus the view's lookback and lookahead."""
-    if view.partition_by is None:
-        return None, None
-    start, end = row.get("window_start"), row.get("window_end")
-    if not isinstance(start, datetime) or not isinstance(end, datetime):
-        day = day_of(view, row)
-        if day is None:
-            return None, None
-        start = datetime.combine(day, time(), UTC)
-        end = start + _DAY
-    return start - view.lookback, end + view.lookahead
-
-
-def day_of(view: View, row: Row) -> date | None:
-    """The partition of a row; None for a kappa view."""
-    value = row[view.partition_by] if view.partition_by else None
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).date()
-    return value if isinstance(value, date) else None
 
 
 def moments_of(row: Row) -> list[datetime]:

@@ -23,6 +23,7 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views import View
 from anabranch.views.selection.inputs import needed_dates
+from anabranch.views.selection.row_sources import key_fields
 
 MOST: Final = 40_000
 """Maximum number of candidates of a topic in memory; if there are more, only those that share the row's key are read,
@@ -166,19 +167,18 @@ def _is_needed(types: Sequence[str], topic: Topic, column: str) -> bool:
 def _key_condition(types: Sequence[str], topic: Topic, key: Row, schema: pa.Schema) -> tuple[str, dict[str, Any]]:
     """The SQL condition "the fields equal the key's columns of the same name", per event type, and its parameters.
     Events of a contract version from which an upcaster computes the field always pass."""
-    values, cases = {}, []
+    values, cases, parameters = {}, [], {name: f"k{number}" for number, name in enumerate(key)}
     for event_type in types:
         column = topic.newest(event_type).column
         typed = {f.name: f.type for f in landing_schema(topic).field(column).type}
         stored_fields = {f.name for f in schema.field(column).type} if column in schema.names else set()
         same = [f"type = '{event_type}'"]
-        for number, (name, value) in enumerate(key.items()):
-            sent = topic.as_sent(event_type, name)
-            if sent and name in stored_fields and (value is None or pa.scalar(value).type == typed[name]):
-                equal = f'"{column}"."{name}" IS NOT DISTINCT FROM $k{number}'
-                older = len(sent) < len(topic.versions(event_type))
-                same.append(f"({equal} OR contract_version NOT IN {_sql_list(sent)})" if older else equal)
-                values[f"k{number}"] = value
+        for known in key_fields(topic, event_type, key):
+            name, value = known.name, key[known.name]
+            if name in stored_fields and (value is None or pa.scalar(value).type == typed[name]):
+                equal, sent = f'"{column}"."{name}" IS NOT DISTINCT FROM ${parameters[name]}', known.sent_with
+                same.append(equal if sent is None else f"({equal} OR contract_version NOT IN {_sql_list(sent)})")
+                values[parameters[name]] = value
         cases.append(f"({' AND '.join(same)})")
     return " OR ".join(cases), values
 

@@ -12,7 +12,6 @@ from anabranch.contracts.model.topics import Sources
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut, parse_epochs
-from anabranch.operate.explain._candidate_filters import day_of
 from anabranch.operate.explain._candidates import Row
 from anabranch.operate.explain._evaluator import with_key
 from anabranch.operate.explain._row_key import typed_key
@@ -21,6 +20,7 @@ from anabranch.serve import read
 from anabranch.serve.half_choice import BATCH, SPEED
 from anabranch.views import Registry, View
 from anabranch.views.selection.inputs import loaded_in
+from anabranch.views.selection.row_sources import day_of
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from anabranch.core.storage import discard
 from anabranch.lake import open_table
 from anabranch.lake.file_commits import commit_move, data_files
 from anabranch.lake.files import BUILDS, StagedFile
+from anabranch.lake.layout import TableRef
 from anabranch.lake.optimistic import until_committed
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.maintenance import _compaction_journal
 from anabranch.operate.maintenance._compaction_journal import InProgress
 from anabranch.operate.maintenance._file_merging import Group, groups_of, merge

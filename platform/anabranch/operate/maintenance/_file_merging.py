@@ -24,7 +24,7 @@ from anabranch.lake.files import (
     footer_columns,
     parquet_file,
 )
-from anabranch.lake.table_refs import Kind
+from anabranch.lake.layout import Kind
 from anabranch.operate.maintenance._report import Policy
 
 _ROWS, _BYTES = 200_000, 64 * 2**20

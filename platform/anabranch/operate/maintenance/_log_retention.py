@@ -14,12 +14,11 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import LOG_DAYS
-from anabranch.lake.layout import landing_files_lock, versions_below
+from anabranch.lake.layout import TableRef, landing_files_lock, versions_below
 from anabranch.lake.log.archived_commits import log_files
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.log.rewrite_commits import log_of
 from anabranch.lake.streams.stream_checkpoint import position_in
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.maintenance._concurrent_files import size, touched
 from anabranch.operate.maintenance._report import DAY, Action, ActionKind, Policy
 from anabranch.operate.maintenance._retention_holds import replay_over

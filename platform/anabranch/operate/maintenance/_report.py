@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from anabranch.lake.table_refs import Kind
+from anabranch.lake.layout import Kind
 
 MB: Final = 10**6
 HOUR: Final = timedelta(hours=1).total_seconds()

@@ -11,7 +11,7 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BadInput, Conflict, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
-from anabranch.lake.table_refs import EVERY, TableRef, existing_tables
+from anabranch.lake.layout import EVERY, TableRef, existing_tables
 from anabranch.operate.maintenance import _compaction_journal, _log_retention, _orphans
 from anabranch.operate.maintenance._compaction import compact, planned
 from anabranch.operate.maintenance._report import Action, ActionKind, Policy, Report

@@ -24,10 +24,9 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import open_table
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import VersionRef, landing_files_lock
+from anabranch.lake.layout import TableRef, VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.log.delta_tables import folder_of
-from anabranch.lake.table_refs import TableRef
 from anabranch.operate.maintenance._concurrent_files import touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
 from anabranch.operate.maintenance._retention_holds import replay_over

@@ -6,7 +6,7 @@ In: the settings, and the names of services (none means all). Out: running proce
 `lifecycle` is the entry point (`start`, `stop`, `status`, `running`; `_start_failures`: its errors). `_services` lists
 all services: `kafka_server`, `_postgres_server`, `airflow_parts`, `_http_server`, `_ways_in` (queues, StatsD) and the
 two streams, each a `Service` (`_service`). `_preflight` checks Java, JARs, disk and ports. `_supervisor` starts the
-services in the order of their dependencies and restarts those that die (`_airflow_workers` detects a stuck scheduler);
+services in the order of their dependencies and restarts those that die or are stuck;
 `process_registry` keeps the records; `_stop_services` stops exactly what they name. `environment` and `secret_files`
 provide the processes' variables and secrets; `_loopback` keeps proxies from what is on this machine. `lag` and
 `late_status` measure what `anabranch status` shows, `_retention` what the log may soon delete.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime._airflow_workers import Workers
 from anabranch.operate.runtime._loopback import open_here
 from anabranch.operate.runtime._postgres_server import dsn
 from anabranch.operate.runtime._service import Restart, Service
@@ -30,6 +32,8 @@ DAG_BUNDLE: dict[str, Any] = {
 """Airflow's name for the folder of DAGs, so that what its database says of them stays."""
 MIGRATED_TABLE = "anabranch_migrated"
 """Our own table in Airflow's database. It records which version of Airflow last migrated the database."""
+
+_WORKER = "airflow worker -- LocalExecutor"
 
 
 def constants() -> dict[str, str]:
@@ -176,3 +180,33 @@ def _note_migrated(settings: Settings) -> None:
         connection.execute(f"CREATE TABLE IF NOT EXISTS {MIGRATED_TABLE} (version text)")
         connection.execute(f"DELETE FROM {MIGRATED_TABLE}")  # noqa: S608  # a constant
         connection.execute(f"INSERT INTO {MIGRATED_TABLE} VALUES (%s)", [version("apache-airflow")])  # noqa: S608
+
+
+class Workers:
+    """Remembers the workers of one scheduler's LocalExecutor, to detect those that were killed. A worker never ends by
+    itself.
+
+    The workers take tasks from one queue, and a waiting worker holds the queue's lock. If it is killed then, the lock
+    is never released: the scheduler looks healthy, but no task starts any more.
+    """
+
+    def __init__(self) -> None:
+        self._scheduler, self._known = 0, frozenset[int]()
+
+    def lost(self, scheduler: int) -> str:
+        """Returns why the scheduler with this pid is unhealthy; "" if it isn't."""
+        known = self._known if scheduler == self._scheduler else frozenset()
+        now = _workers_of(scheduler)
+        self._scheduler, self._known = scheduler, known | now
+        gone = known - now
+        return f"worker {min(gone)} was killed and may have held the lock of the task queue" if gone else ""
+
+
+def _workers_of(scheduler: int) -> frozenset[int]:
+    found = set[int]()
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(scheduler).children():
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if " ".join(child.cmdline()).startswith(_WORKER):
+                    found.add(child.pid)
+    return frozenset(found)

@@ -13,8 +13,7 @@ from uuid import uuid4
 from anabranch.certify.certify_partitions import certificates_of, compare
 from anabranch.certify.comparison_inputs import SpeedState, state_at
 from anabranch.certify.differences import differences
-from anabranch.certify.staged_build import StagedBuild
-from anabranch.compute.batch.manifest import Build
+from anabranch.compute.batch.manifest import Build, StagedBuild
 from anabranch.compute.batch.rebuild import cut_at, rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, landed_days, live_location, start
 from anabranch.contracts.model.declarations import Declarations

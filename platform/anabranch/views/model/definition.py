@@ -1,5 +1,5 @@
-"""The declaration of a view version: a pure function over events, and what the platform needs to run it in both
-paths."""
+"""The declaration of a view version: a pure function over events, and what the platform needs to run it in both paths;
+and the error for one that is refused."""
 
 from __future__ import annotations
 
@@ -198,3 +198,22 @@ def duration(text: str | timedelta) -> timedelta:
 
 def names(values: str | Sequence[str]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
+
+
+def definition_error(
+    code: str, view: Definition, what: str, *, line: int | None = None, next_step: str = "", **fields: Any
+) -> BadDefinition:
+    """Message: ``spark_jobs/views/x.py:12: x v1: line 18: what``. Line 12 is the definition, 18 the call, if known."""
+    where = f"line {line}: " if line else ""
+    return BadDefinition(
+        code,
+        f"{view.origin}: {view.name} v{view.version}: {where}{what}",
+        state="the view was not registered; nothing was written",
+        next_step=next_step,
+        view=view.name,
+        version=view.version,
+        file=view.origin.file,
+        definition=view.origin.line,
+        line=line,
+        **fields,
+    )

@@ -22,8 +22,7 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.frames import table_rows
 from anabranch.lake.layout import landing_table
 from anabranch.lake.log.delta_tables import delta_table
-from anabranch.views.model.definition import ENVELOPE, PARTITION_DATE, WATERMARK, View, is_own
-from anabranch.views.model.definition_errors import definition_error
+from anabranch.views.model.definition import ENVELOPE, PARTITION_DATE, WATERMARK, View, definition_error, is_own
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.selection.upcast_select import select_newest
 

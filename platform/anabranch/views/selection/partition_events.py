@@ -1,17 +1,19 @@
-"""Count the landed events that each partition of a view depends on, without Spark."""
+"""Count the landed events that each partition of a view depends on, and say which partitions a watermark has passed
+between two cuts. Without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 
 from anabranch.ingest.landing.table.event_counts import EventCount, count_events
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
 from anabranch.views.model.handle import ViewHandle
-from anabranch.views.selection.inputs import needed_dates
+from anabranch.views.selection.inputs import needed_dates, watermark_of
+from anabranch.views.selection.partitions import passed_partitions
 
 _NONE = EventCount()
 
@@ -45,3 +47,25 @@ def count_for(view: ViewHandle, partitions: Sequence[date], cut: Cut, other: Cut
             totals[partition] += sum((*near, *before), _NONE)
         read += sum(count.events for count in (*events.values(), *history.values()))
     return PartitionEvents(totals, read)
+
+
+def count_affected_events(
+    view: ViewHandle, partitions: Sequence[date], cut: Cut, other: Cut
+) -> Mapping[date, EventCount]:
+    """Count, per partition, the events up to ``cut`` that its rows can depend on, and those between the two cuts."""
+    return count_for(view, partitions, cut, other).by_partition
+
+
+def closed_between(
+    view: ViewHandle, partitions: Sequence[date], cut: Cut, other: Cut, watermark: datetime | None = None
+) -> set[date]:
+    """Those of ``partitions`` that the watermark passed between the two cuts. Always empty for views that don't close
+    partitions.
+
+    ``watermark``: the watermark at ``other``, if the stream there hasn't reached the cut's own watermark yet.
+    """
+    if not view.definition.closes or (cut == other and watermark is None):
+        return set()
+    times = (watermark_of(view, cut), watermark or watermark_of(view, other))
+    before, after = sorted(times, key=lambda time: (time is not None, time or datetime.min.replace(tzinfo=UTC)))
+    return set(passed_partitions(view.definition, before, after, partitions))

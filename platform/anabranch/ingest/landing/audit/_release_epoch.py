@@ -24,16 +24,12 @@ from anabranch.contracts import Topic
 from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.decoding import decode, raw_frame, with_reasons
 from anabranch.ingest.landing.duplicates import mark_duplicates
+from anabranch.ingest.landing.epochs import TRIES_BESIDE_LANDING, Epochs, numbered
 from anabranch.ingest.landing.id_hashes import duplicates_within, hashes
 from anabranch.ingest.landing.loaded_files import as_loaded
-from anabranch.ingest.landing.state import LandingState, lateness_note, read_state, writer_of
+from anabranch.ingest.landing.state import LandingState, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, EVENTS, IS_EVENT, QUARANTINED, VALID, epoch_build
-from anabranch.ingest.landing.table.schema_growth import newest_versions, withdrawn_versions
 from anabranch.ingest.landing.table.sql import landed_rows, rows_of_files
-from anabranch.ingest.landing.writer import SUMMARY_COLUMNS, numbered, summary
-from anabranch.lake import CommitMetadata
-from anabranch.lake.commits import append
-from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.delta_tables import folder_of
@@ -42,8 +38,6 @@ from anabranch.lake.optimistic import until_committed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TRIES: Final = 50
-"""A landing that runs may be faster in most of them."""
 _LANDED_IDS: Final = f"""
 SELECT place FROM asked SEMI JOIN rows
 ON asked.source = rows.source AND asked.event_id = rows.event_id AND rows.{IS_EVENT}
@@ -83,7 +77,7 @@ class ReleaseEpoch:
     ) -> None:
         self._table, self._topic, self._said = table, topic, said
         self._seen = table.version()
-        self._withdrawn = withdrawn_versions(topic, read_state(table, topic).versions)
+        self._epochs = Epochs(table, topic)
         decided = with_reasons(decode(raw_frame(spark, topic, records), topic).toArrow(), topic)
         self._still = dict(Counter(reason for reason in decided["reason"].to_pylist() if reason))
         self._rows = decided.filter(pc.not_equal(decided["decision"], QUARANTINED))
@@ -95,7 +89,7 @@ class ReleaseEpoch:
         """Land those that are valid now. Raises RowsChanged, TryAgain TABLE_BUSY: then nothing was written."""
         if self._rows.num_rows:
             self._find_repeats()
-            return until_committed(writer_of(self._topic), self._attempt, TRIES)
+            return until_committed(writer_of(self._topic), self._attempt, TRIES_BESIDE_LANDING)
         return Released(still=self._still)
 
     def _find_repeats(self) -> None:
@@ -154,12 +148,8 @@ class ReleaseEpoch:
 
     def _append(self, rows: pa.Table, before: LandingState) -> Released:
         valid = sum(decision in EVENTS for decision in rows["decision"].to_pylist())
-        epoch = before.epoch + 1
-        known = replace(before, versions=newest_versions(self._topic, before.versions, self._withdrawn))
-        extra: dict[str, Any] = {**summary(rows.select(SUMMARY_COLUMNS), known), **lateness_note(self._topic)}
-        extra |= {"released": before.released + valid, "release": {**self._said, "records": rows.num_rows}}
-        staged = stage_arrow(rows, str(folder_of(self._table)), epoch_build(epoch), EVENT_DATE)
-        cut = Cut({self._topic.name: Position(epoch, before.offsets)})
-        batch = f"release:{uuid.uuid4().hex}"
-        append(self._table, staged, CommitMetadata(writer_of(self._topic), batch, cut, extra=extra))
-        return Released(epoch, valid, rows.num_rows - valid, self._still)
+        known = replace(before, released=before.released + valid)
+        said = {"release": {**self._said, "records": rows.num_rows}}
+        staged = stage_arrow(rows, str(folder_of(self._table)), epoch_build(before.epoch + 1), EVENT_DATE)
+        self._epochs.commit(staged, rows, known, f"release:{uuid.uuid4().hex}", said)
+        return Released(before.epoch + 1, valid, rows.num_rows - valid, self._still)

@@ -14,12 +14,11 @@ from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import begin_offsets, topic_id
+from anabranch.ingest.landing.empty_offsets import LOST, range_of
 from anabranch.ingest.landing.kafka_source import check_nothing_lost
-from anabranch.ingest.landing.lost_offsets import LOST, range_of
-from anabranch.ingest.landing.state import open_landing, read_state, writer_of
-from anabranch.lake import CommitMetadata, open_table
+from anabranch.ingest.landing.state import landing_note, open_landing, read_state
+from anabranch.lake import open_table
 from anabranch.lake.commits import append
-from anabranch.lake.cut import Cut, Position
 from anabranch.lake.layout import landing_checkpoint, landing_table
 
 
@@ -46,8 +45,7 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
     offsets = {p: max(state.offsets.get(p, 0), start) for p, start in begin.items()}
     known = replace(state, losses=(*state.losses, *map(range_of, lost)))
     extra = {**known.unchanged(), LOST: lost}
-    cut = Cut({topic.name: Position(state.epoch + 1, offsets)})
-    append(table, [], CommitMetadata(writer_of(topic), f"loss:{uuid.uuid4().hex}", cut, extra=extra))
+    append(table, [], landing_note(topic, f"loss:{uuid.uuid4().hex}", state.epoch + 1, offsets, extra))
     shutil.rmtree(landing_checkpoint(settings, topic.name), ignore_errors=True)
     return lost
 
@@ -74,7 +72,6 @@ def accept_log(settings: Settings, topic: Topic, why: str) -> str:
             next_step="nothing: landing continues by itself",
         )
     check_nothing_lost(settings, topic, state.offsets)
-    cut = Cut({topic.name: Position(state.epoch + 1, state.offsets)})
     extra = {**state.unchanged(), "log": found, "accepted_log": {"before": state.log, "why": why}}
-    append(table, [], CommitMetadata(writer_of(topic), f"log:{uuid.uuid4().hex}", cut, extra=extra))
+    append(table, [], landing_note(topic, f"log:{uuid.uuid4().hex}", state.epoch + 1, state.offsets, extra))
     return found

@@ -13,16 +13,16 @@ from deltalake import DeltaTable
 from anabranch.contracts import Topic
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
-from anabranch.core.storage import path_of, storage_of
+from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, readable_ends
-from anabranch.ingest.landing.empty_offsets import all_recorded
+from anabranch.ingest.landing.empty_offsets import all_losses, all_recorded
 from anabranch.ingest.landing.loaded_files import LANDED_FILES, Loads, names_of_files, wrong_rows
-from anabranch.ingest.landing.lost_offsets import all_losses
 from anabranch.ingest.landing.state import read_state
 from anabranch.ingest.landing.table.sql import landed_rows
 from anabranch.lake import commit_history, open_table
 from anabranch.lake.layout import landing_table
 from anabranch.lake.log.commit_errors import unreadable_file
+from anabranch.lake.log.delta_tables import data_paths
 
 _COUNTS = """
 select "partition", count(*), count(distinct "offset"), min("offset"), max("offset"),
@@ -202,7 +202,7 @@ def conflicts(settings: Settings, topic: Topic, limit: int = 100) -> list[dict[s
 
 
 def _check_files(table: DeltaTable) -> None:
-    missing = [uri for uri in table.file_uris() if not storage_of(path := path_of(uri)).exists(path)]
+    missing = [str(path) for path in data_paths(table) if not storage_of(path).exists(path)]
     if missing:
         raise BrokenState(
             "FILES_MISSING",

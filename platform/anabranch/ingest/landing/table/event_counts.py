@@ -16,6 +16,7 @@ from anabranch.ingest.landing.table.schema import BATCH_ONLY, EVENT_DATE, IS_EVE
 from anabranch.ingest.landing.table.sql import landed_rows, no_rows, rows_of_files
 from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
+from anabranch.lake.log.delta_tables import data_path, folder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,13 @@ def files_since(table: DeltaTable, since: Callable[[date], int | None]) -> list[
 
     Uses the files' names, so it also works for files that were written before there were statistics.
     """
-    uri, files = table.table_uri.removeprefix("file://").rstrip("/"), pa.table(table.get_add_actions(flatten=True))
+    folder, files = folder_of(table), pa.table(table.get_add_actions(flatten=True))
     low = functools.cache(since)
     found = []
     for path, day in zip(files["path"].to_pylist(), files[f"partition.{EVENT_DATE}"].to_pylist(), strict=True):
         epochs, after = epochs_of_file(path), None if day is None else low(day)
         if after is not None and (epochs is None or epochs[1] > after):
-            found.append(LandedFile(f"{uri}/{path}", day, epochs))
+            found.append(LandedFile(str(data_path(folder, path)), day, epochs))
     return found
 
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from anabranch.ingest.landing.table.schema import EVENT_DATE
 from anabranch.lake.frames import parquet_source
+from anabranch.lake.log.delta_tables import data_paths
 
 
 def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb.DuckDBPyConnection:
@@ -20,10 +21,8 @@ def landed_rows(table: DeltaTable, days: Sequence[date] | None = None) -> duckdb
     Doesn't use ``to_pyarrow_dataset``: a process that has used it sometimes aborts when it exits. Compare times with
     ``epoch_us``: time zone arithmetic needs an extension that DuckDB would try to download.
     """
-    files = table.file_uris(file_pruning_predicate=None if days is None else [(EVENT_DATE, "in", list(days))])
-    if files:
-        return rows_of_files([uri.removeprefix("file://") for uri in files])
-    return no_rows(table)
+    files = data_paths(table, None if days is None else (EVENT_DATE, "in", list(days)))
+    return rows_of_files(files) if files else no_rows(table)
 
 
 def no_rows(table: DeltaTable) -> duckdb.DuckDBPyConnection:

@@ -1,4 +1,4 @@
-"""Decides whether landing continues from its checkpoint, or from its table alone.
+"""What Spark's checkpoint of a landing query says, and whether landing continues from it, or from its table alone.
 
 The table records the landed offsets, as the checkpoint does. So a checkpoint that disagrees (restored from an older
 copy, of another topic, torn, or ahead of a table that was restored or moved away) costs nothing: it is moved aside, and
@@ -9,14 +9,24 @@ passed the begin of a micro-batch that never landed.
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anabranch.core.errors import BrokenState
-from anabranch.ingest.landing.batch_offsets import first_offsets, kafka_offsets
-from anabranch.lake.streams.stream_checkpoint import batch_plan, check_readable, clear_unstarted, newest_batch
+from anabranch.lake.streams.stream_checkpoint import (
+    BatchPlan,
+    batch_plan,
+    check_readable,
+    clear_unstarted,
+    newest_batch,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 LOGGER = logging.getLogger(__name__)
 
@@ -84,3 +94,26 @@ def _unlike(checkpoint: Path, topic: str, planned: int, landed: Mapping[int, int
 def _same(offsets: Mapping[int, int], landed: Mapping[int, int]) -> bool:
     """Offset 0 counts as no offset: the log has a new partition, or nothing was landed from this one."""
     return {p: o for p, o in offsets.items() if o} == {p: o for p, o in landed.items() if o}
+
+
+def kafka_offsets(plan: BatchPlan, topic: str) -> dict[int, int]:
+    """The next offset per partition after this micro-batch."""
+    content: Mapping[str, int] = plan.offsets[0][topic]
+    return {int(partition): int(offset) for partition, offset in content.items()}
+
+
+def first_offsets(checkpoint: Path, topic: str) -> dict[int, int]:
+    """The begin offsets of this checkpoint's first micro-batch, which the Kafka source records when it starts."""
+    text = (checkpoint / "sources" / "0" / "0").read_text()
+    content: Mapping[str, int] = json.loads(text[text.index("{") :])[topic]
+    return {int(partition): int(offset) for partition, offset in content.items()}
+
+
+def not_yet_landed(rows: DataFrame, offsets: Mapping[int, int]) -> DataFrame:
+    """Only the records that are not landed yet; ``offsets``: the next offset to land, by partition."""
+    from pyspark.sql import functions as F
+
+    new = ~F.col("partition").isin(*offsets)
+    for partition, landed_to in offsets.items():
+        new = new | ((F.col("partition") == partition) & (F.col("offset") >= landed_to))
+    return rows.where(new)
