@@ -7,9 +7,10 @@ one version and one cut, for Spark, Polars, DuckDB, pandas or Arrow.
 among the versions, ``served_versions`` which versions exist, ``table_snapshots`` which files each half has, and
 ``_batch_at_cut`` those of the batch half as of a cut; ``half_choice`` picks the half of each partition, and
 ``read_plan`` pins the result. ``_predicates`` parses and validates the reader's ``where``, and ``_predicate_types``
-refuses what engines read in different ways; ``_pushdown`` and ``_file_pruning`` skip files by it; ``_reading`` and ``_scanning`` read the rows, with DuckDB instances from
-``_duckdb_pool``. ``reader_log``, ``_named_readers`` and ``_spark_failures`` record what migrations and retirements need
-to know, ``_own_failures`` says what isn't a version's fault. ``retirement`` takes versions out of service.
+refuses what engines read in different ways; ``_pushdown`` and ``_file_pruning`` skip files by it; ``_reading`` and
+``_scanning`` read the rows, with DuckDB instances from ``_duckdb_pool``. ``reader_log``, ``_named_readers`` and
+``_spark_failures`` record what migrations and retirements need to know, ``_own_failures`` says what isn't a version's
+fault. ``retirement`` takes versions out of service.
 """
 
 from __future__ import annotations
