@@ -121,7 +121,7 @@ class _Renderer:
 
     def __init__(self, dialect: Literal["duckdb", "spark"], schema: pa.Schema, types: PredicateTypes) -> None:
         self._spark = dialect == "spark"
-        self._columns = {name.lower(): name for name in schema.names}
+        self._columns: dict[str, str] = {name.lower(): name for name in schema.names}
         self._types = types
         self._depth = 0
 

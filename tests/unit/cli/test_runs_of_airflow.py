@@ -73,6 +73,8 @@ class Airflow:
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                status: int
+                content: object
                 if self.path == "/auth/token":
                     status, content = 201, {"access_token": token.removeprefix("Bearer ")}
                 elif self.headers.get("authorization") != token:
