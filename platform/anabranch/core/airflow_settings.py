@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -39,6 +41,15 @@ def airflow_address(settings: Settings) -> str:
 def airflow_api(settings: Settings) -> str:
     """The address of the REST API that our processes call: the one in the settings, else our own Airflow's."""
     return settings.airflow_url.rstrip("/") or airflow_address(settings)
+
+
+def on_this_machine(address: str) -> bool:
+    """Whether a server is on this machine: no proxy may get what is sent there, nor the password."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def passwords_file(settings: Settings) -> Path:

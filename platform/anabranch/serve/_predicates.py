@@ -1,8 +1,9 @@
 """Parse and validate a reader's ``where``: a predicate over the columns of one view.
 
 DuckDB parses the text but never runs it. The syntax tree is copied node by node into a new expression, by an
-allow-list: any other node (a subquery, a function that reads files, a star, a parameter) is refused. The copy is
-rendered for DuckDB and for Spark, so that both evaluate the same predicate.
+allow-list: any other node (a subquery, a function that reads files, a star, a parameter) is refused, and so is what
+engines would convert in different ways (``_predicate_types``). The copy is rendered for DuckDB and for Spark, so that
+both evaluate the same predicate.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from anabranch.core.errors import BadInput
 from anabranch.core.extras import needs_extras
 from anabranch.serve._duckdb_pool import parser
+from anabranch.serve._predicate_types import Kind, PredicateTypes, predicate_error
 
 if TYPE_CHECKING:
     import duckdb
 
-Dialect = Literal["duckdb", "spark"]
-_DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 MAX_LENGTH = 4_000
 _MAX_DEPTH = 60
 _COMPARISONS = {
@@ -66,12 +65,13 @@ class Predicate:
 
 
 @needs_extras()
-def parse_predicate(text: str, columns: Sequence[str], floats: Collection[str] = ()) -> Predicate:
-    """Parse a predicate over ``columns``; ``floats`` are those of 32-bit floats. Raises BadInput WHERE_REFUSED, which
-    says what isn't allowed; EXTRA_MISSING without DuckDB, whose parser it is."""
-    tree = _syntax_tree(text)
-    duckdb, spark = (_Renderer(dialect, columns, floats).render(tree) for dialect in _DIALECTS)
-    return Predicate(duckdb, spark, tree)
+def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
+    """Parse a predicate over the columns of ``schema``. Raises BadInput WHERE_REFUSED, which says what isn't allowed;
+    EXTRA_MISSING without DuckDB, whose parser it is."""
+    tree, types = _syntax_tree(text), PredicateTypes(schema)
+    duckdb = _Renderer("duckdb", schema, types).render(tree)
+    types.check(tree)
+    return Predicate(duckdb, _Renderer("spark", schema, types).render(tree), tree)
 
 
 def _syntax_tree(text: str) -> _Node:
@@ -119,10 +119,10 @@ def _is_time(node: _Node, times: Collection[str]) -> bool:
 class _Renderer:
     """Copies allowed nodes into the SQL of one engine."""
 
-    def __init__(self, dialect: Dialect, columns: Sequence[str], floats: Collection[str]) -> None:
+    def __init__(self, dialect: Literal["duckdb", "spark"], schema: pa.Schema, types: PredicateTypes) -> None:
         self._spark = dialect == "spark"
-        self._columns = {name.lower(): name for name in columns}
-        self._floats = {name.lower() for name in floats}
+        self._columns: dict[str, str] = {name.lower(): name for name in schema.names}
+        self._types = types
         self._depth = 0
 
     def render(self, node: _Node) -> str:
@@ -182,7 +182,7 @@ class _Renderer:
         return [f"CAST('{text}' AS FLOAT)" if cast else text for text, cast in zip(rendered, exact, strict=True)]
 
     def _is_float(self, node: _Node) -> bool:
-        return node["class"] == "COLUMN_REF" and node["column_names"][0].lower() in self._floats
+        return node["class"] == "COLUMN_REF" and self._types.of(node).kind is Kind.FLOAT
 
     def _column(self, names: Sequence[str]) -> str:
         name = self._columns.get(names[0].lower()) if len(names) == 1 else None
@@ -214,7 +214,17 @@ class _Renderer:
         wanted = _TYPES.get(node["type_expr"]["type_name"].lower())
         if wanted is None or node["try_cast"] or node["type_expr"].get("children"):
             raise predicate_error(f"a cast to {node['type_expr']['type_name'].lower()} is not allowed")
-        return f"CAST({self.render(node['child'])} AS {wanted[self._spark]})"
+        child = self.render(node["child"])
+        value = self._rounded(node["child"], child) if wanted[0] == "BIGINT" else child
+        return f"CAST({value} AS {wanted[self._spark]})"
+
+    def _rounded(self, node: _Node, text: str) -> str:
+        """A number that is cast to an integer. DuckDB rounds, halves of doubles to the even neighbour, those of
+        decimals away from zero; Spark would drop what is behind the point."""
+        kind = self._types.of(node).kind if self._spark else None
+        if kind in (Kind.DOUBLE, Kind.FLOAT):
+            return f"rint({text})"
+        return f"round({text})" if kind is Kind.DECIMAL else text
 
     def _function(self, node: _Node) -> str:
         name = node["function_name"].lower()
@@ -239,15 +249,3 @@ def _is_number(text: str) -> bool:
 def _is_exact(text: str) -> bool:
     """Whether a constant is an integer or a decimal, and no double."""
     return _is_number(text) and "e" not in text.lower()
-
-
-def predicate_error(why: str) -> BadInput:
-    """Return the error WHERE_REFUSED. ``why``: what is wrong with the predicate."""
-    return BadInput(
-        "WHERE_REFUSED",
-        f"this predicate is refused: {why}",
-        state="nothing was run",
-        next_step="compare columns with values, for example: origin = 'JFK' AND flights > 10",
-        field="where",
-        why=why,
-    )

@@ -123,8 +123,8 @@ def read_untracked(
     """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
     plan = pin(settings, view, version, checked_prefer(prefer), _checked_days(partitions), reader)
     known = [name for name in plan.speed.schema.names if is_own(name)]
-    floats = [each.name for each in plan.speed.schema if pa.types.is_float32(each.type)]
-    predicate = parse_predicate(where, known, floats) if where is not None else None
+    schema = pa.schema([plan.speed.schema.field(name) for name in known])
+    predicate = parse_predicate(where, schema) if where is not None else None
     return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
 
 

@@ -21,7 +21,8 @@ from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
 from anabranch.serve._own_failures import is_exhausted, reader_exhausted
-from anabranch.serve._predicates import Predicate, predicate_error
+from anabranch.serve._predicate_types import predicate_error
+from anabranch.serve._predicates import Predicate
 from anabranch.serve._scanning import Scan, scan_errors
 from anabranch.serve._spark_failures import Watched, is_about_tables, watch_failures
 from anabranch.serve.half_choice import BATCH, HalfName, published_cuts

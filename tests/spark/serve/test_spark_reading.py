@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "serving"))
-from support import small_halves
+from support import one_meaning, small_halves
 from support.small_halves import DAYS, KEYS, VIEW
 
 pytestmark = pytest.mark.spark
@@ -86,6 +86,16 @@ def test_spark_compares_small_floats_as_duckdb_does(spark: SparkSession) -> None
     known = pa.table({"small": pa.array(values, pa.float32())})
     rows = spark.createDataFrame([(value,) for value in values], "small float")
     for where in ("small = 0.1", "small in (-0.5, 3.14159265)", "small >= 16777217", "small = 1e-1", "0.1 < small"):
-        found = parse_predicate(where, schema.names, schema.names)
+        found = parse_predicate(where, schema)
         expected = duckdb.connect().from_arrow(known).filter(found.duckdb).to_arrow_table()["small"].to_pylist()
         assert [row["small"] for row in rows.where(F.expr(found.spark)).collect()] == expected, where
+
+
+def test_spark_finds_the_rows_that_every_engine_finds(spark: SparkSession) -> None:
+    """Casts above all: Spark alone would drop what is behind the point of a number, and read 'today' as a day."""
+    rows = [tuple(row.values()) for row in one_meaning.TABLE.to_pylist()]
+    known = spark.createDataFrame(rows, one_meaning.SPARK_SCHEMA)
+    predicates = [parse_predicate(where, one_meaning.TABLE.schema).spark for where in one_meaning.SAME]
+    marked = known.select("n", F.array(*map(F.expr, predicates)).alias("true")).collect()  # one job, not forty
+    found = {where: [row["n"] for row in marked if row["true"][at]] for at, where in enumerate(one_meaning.SAME)}
+    assert found == one_meaning.SAME

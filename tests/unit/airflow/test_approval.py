@@ -103,7 +103,7 @@ def test_a_first_try_that_ended_before_it_asked_is_followed_by_one_that_asks(
     """Airflow answers 404 for a question that there isn't; any other refusal hides whether there is an answer."""
     request = httpx.Request("GET", "http://airflow.test/api/v2/dags")
     answer = httpx.Response(status, json={"detail": "as it is"}, request=request)
-    monkeypatch.setattr(Client, "_send", lambda *_: answer)
+    monkeypatch.setattr(Client, "send", lambda *_: answer)
     monkeypatch.setattr(secret_files, "airflow_login", lambda _: ("anna", "x"))
     with pytest.raises(Asked if asks else BrokenState):
         PlanApproval(task_id="approve", planned=PLAN, retries=1).execute(context(2))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.core.airflow_settings import on_this_machine
 from anabranch.core.settings import Settings
 from anabranch.operate.jobs._landed_events import AirflowAssets
 from anabranch.operate.runtime._http_server import answers
@@ -76,6 +77,32 @@ def test_what_is_on_this_machine_is_asked_directly(settings: Settings, proxied: 
         with Client(f"http://{host}:{settings.airflow_port}", ("admin", "a secret")) as client:
             assert client.get("/dags") == ANSWER
     assert proxied == []
+
+
+def test_what_is_on_this_machine_is_asked_directly_though_the_settings_name_it(
+    settings: Settings, proxied: list[str]
+) -> None:
+    named = settings.model_copy(update={"airflow_url": f"http://127.0.0.1:{settings.airflow_port}"})
+    assert AirflowAssets(named).waited_for() == {}
+    assert proxied == []
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        ("http://127.0.0.1:18080", True),
+        ("https://127.8.8.8/airflow", True),
+        ("http://LOCALHOST:1", True),
+        ("http://[::1]:18080", True),
+        ("http://airflow.localhost", True),
+        ("http://airflow.example:18080", False),
+        ("http://10.0.0.1", False),
+        ("http://127.0.0.1.example", False),
+        ("http://localhost@10.0.0.1", False),
+    ],
+)
+def test_it_is_known_which_addresses_are_on_this_machine(address: str, here: bool) -> None:
+    assert on_this_machine(address) is here
 
 
 def test_an_airflow_elsewhere_is_asked_as_the_environment_says(settings: Settings, proxied: list[str]) -> None:

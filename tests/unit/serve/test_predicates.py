@@ -8,7 +8,14 @@ from anabranch.core.errors import BadInput
 from anabranch.serve._predicates import MAX_LENGTH, parse_predicate
 
 pytestmark = pytest.mark.unit
-COLUMNS = ["window_start", "origin", "flights", 'od"d']
+COLUMNS = pa.schema(
+    [
+        ("window_start", pa.timestamp("us", "UTC")),
+        ("origin", pa.string()),
+        ("flights", pa.int64()),
+        ('od"d', pa.string()),
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,8 @@ def test_numbers_next_to_small_floats_are_compared_as_such_by_both_engines() -> 
     """DuckDB does so by itself; Spark would compare doubles, and find no 0.1."""
     exact = "Small = 0.1 and small in (-0.5, 2) and 3 < small and small between .1 and 4"
     doubles = "small = 1e-1 and small in (0.1, 1e-1) and flights = 0.1 and 0.1 < 1 and small between 0.1 and flights"
-    found, left = (parse_predicate(text, ["small", "flights"], ["small"]) for text in (exact, doubles))
+    schema = pa.schema([("small", pa.float32()), ("flights", pa.float64())])
+    found, left = (parse_predicate(text, schema) for text in (exact, doubles))
     assert (
         found.duckdb
         == """(("small" = 0.1) AND ("small" IN (-0.5, 2)) AND (3 < "small") AND ("small" BETWEEN .1 AND 4))"""
@@ -112,9 +120,9 @@ def test_numbers_next_to_small_floats_are_compared_as_such_by_both_engines() -> 
         ("WINDOW_START > '2013-01-01'", True),
         ("not (origin = 'a' or coalesce(window_start, window_start) is null)", True),
         ("day_of < timestamp '2013-01-01 05:00'", True),
-        ("hour(origin) in (1, 2)", True),
+        ("hour(day_of) in (1, 2)", True),
     ],
 )
 def test_it_is_known_whether_a_predicate_depends_on_a_time_zone(text: str, times: bool) -> None:
-    schema = pa.schema([("window_start", pa.timestamp("us", "UTC")), ("origin", pa.string()), ("day_of", pa.date32())])
-    assert parse_predicate(text, [*schema.names, "flights"]).has_times(schema) is times
+    schema = pa.schema([*COLUMNS, ("day_of", pa.date32())])
+    assert parse_predicate(text, schema).has_times(schema) is times

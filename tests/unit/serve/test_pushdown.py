@@ -311,8 +311,17 @@ def test_a_file_that_is_gone_or_torn_is_our_error_and_counted(settings: Settings
 
 
 def test_a_value_that_a_predicate_cannot_convert_is_the_predicates_fault(settings: Settings) -> None:
-    fill(settings, {DAYS[0]: flights(DAYS[0], 0)})
+    fill(settings, {DAYS[0]: flights(DAYS[0], 0, real=[1.0, math.nan, None, 1e300])})
 
-    error = failure("arrow", anabranch.read(VIEW, where="cast(origin as int) = 1", settings=settings))
+    error = failure("arrow", anabranch.read(VIEW, where="cast(real as int) = 1", settings=settings))
 
     assert (type(error), error.code) == (BadInput, "WHERE_REFUSED")
+
+
+def test_what_engines_would_convert_in_different_ways_is_refused_before_anything_is_read(settings: Settings) -> None:
+    fill(settings, {DAYS[0]: flights(DAYS[0], 0)})
+
+    with pytest.raises(BadInput, match="a cast of a text to integer is not the same") as error:
+        anabranch.read(VIEW, where="cast(origin as int) = 1", settings=settings)
+
+    assert error.value.code == "WHERE_REFUSED"

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+from anabranch.apps.web._airflow_runs import AirflowApi
 from anabranch.change.replay.state import PUBLISHED, ReplayState, write_state
 from anabranch.core.settings import Settings
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.middleware.gzip import GZipMiddleware
 from support.page_app import TestClient, mount
 from support.page_data import DAYS, VIEW, declare, land, speed, text_of
 
@@ -28,8 +31,15 @@ class Airflow:
     def __init__(self) -> None:
         self.app, self.runs, self.logins = FastAPI(), list[dict[str, Any]](), list[str]()
         self.refuses: HTTPException | None = None
+        self.paused = self.unknown = False
+        self.app.get("/api/v2/dags/{dag}")(self.dag)
         self.app.get("/api/v2/dags/{dag}/dagRuns")(self.list)
         self.app.post("/api/v2/dags/{dag}/dagRuns")(self.start)
+
+    def dag(self, dag: str) -> dict[str, Any]:
+        if self.unknown:
+            raise HTTPException(404, f"The Dag with ID: `{dag}` was not found")
+        return {"dag_id": dag, "is_paused": self.paused}
 
     def list(self, dag: str) -> dict[str, Any]:
         if self.refuses is not None:
@@ -111,9 +121,48 @@ def test_a_version_of_another_kind_is_done_again_by_its_own_dag(
 
 
 def test_a_paused_dag_gets_no_run_that_waits_for_ever(client: TestClient, airflow: Airflow) -> None:
-    airflow.app.get("/api/v2/dags/{dag}")(lambda dag: {"dag_id": dag, "is_paused": True})
+    airflow.paused = True
     answer = press(client)
     assert (answer.status_code, "DAG_PAUSED" in answer.text, airflow.runs) == (409, True, [])
+
+
+def test_what_nobody_knows_to_have_failed_is_not_called_so(client: TestClient, airflow: Airflow) -> None:
+    """An error of the server: the run may be there."""
+    airflow.refuses = HTTPException(502, "no answer from the database")
+    answer = press(client)
+    assert answer.status_code == 503
+    assert "may have been created" in answer.text
+    assert f"/dags/reprocess_{VIEW}/runs/page__{ONCE}" in answer.text
+    assert "answered 502" in client.get(PAGE).text
+
+
+def test_a_dag_that_is_not_parsed_yet_is_named(client: TestClient, airflow: Airflow) -> None:
+    airflow.unknown = True
+    answer = press(client)
+    assert (answer.status_code, "DAG_UNKNOWN" in answer.text, airflow.runs) == (503, True, [])
+
+
+def test_answers_may_be_compressed_as_airflows_are(client: TestClient, airflow: Airflow) -> None:
+    airflow.app.add_middleware(GZipMiddleware, minimum_size=1)
+    airflow.ran(f"reprocess_{VIEW}", "works", "running", {"from": DAY, "to": DAY})
+    assert "running works" in text_of(client.get(PAGE).text)
+
+
+def test_many_readers_at_once_take_no_thread_from_airflow(airflow: Airflow) -> None:
+    """Its own functions answer in the threads of the same process: if all of them waited, nobody would answer."""
+    found = list[object]()
+
+    async def look() -> None:
+        found.append(await AirflowApi(airflow.app, {}).recent_runs("delays", lambda _: True))
+
+    async def all_look() -> None:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as readers:
+                for _ in range(60):
+                    readers.start_soon(look)
+
+    anyio.run(all_look)
+    assert found == [[]] * 60
 
 
 def test_what_airflow_says_may_have_another_shape(client: TestClient, airflow: Airflow) -> None:

@@ -9,7 +9,7 @@ flows: `_reprocess_tasks` (plan, publish), `_migrate_tasks`, `_replay_tasks`, `_
 submits Spark work, `_retry_policy` sets the retries, `progress_notes` show how far it is, `_run_notes` and `links` its
 result, `_run_failure` says why it failed, `notifiers` tells people, `_assets` tells other DAGs. `dag_bundle` asks
 Airflow to parse the DAGs when what they are made from (`_dag_sources`) has changed. `client` triggers and follows runs
-for the CLI.
+for commands, tasks and the pages, through `_rest_api` (requests, login, errors).
 
 `client`, `static_views` and `progress_notes` don't import Airflow; the other modules are for Airflow's own processes.
 """

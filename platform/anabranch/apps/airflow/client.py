@@ -1,4 +1,4 @@
-"""A small client of Airflow's public REST API.
+"""A small client of Airflow's public REST API: the one that commands, tasks and the pages use (ADR 5).
 
 ``Client`` holds one login and logs in again when its token expires. All calls but ``post`` are safe to repeat, and
 ``trigger`` if the caller gives the run its id: then one whose answer was lost is repeated, and starts no second run.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
-from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain
+from anabranch.apps.airflow._rest_api import RestApi, content, dag_path, error_detail, path_part, run_path
+from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 
 NOTE_LENGTH = 1000
 """The maximum length of a note in Airflow."""
@@ -42,28 +41,8 @@ class Run:
         return self.state in FINISHED
 
 
-def dag_paused(dag_id: str, page: str) -> Conflict:
-    """The error DAG_PAUSED. ``page``: where it can be unpaused."""
-    what = f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it"
-    then = f"unpause it with the switch at {page}, then try again"
-    return Conflict("DAG_PAUSED", what, state="no run was created", next_step=then, dag=dag_id)
-
-
-class Client:
+class Client(RestApi):
     """One login at one Airflow. ``address``: for example ``http://127.0.0.1:18080``. Times are seconds."""
-
-    def __init__(self, address: str, login: tuple[str, str], timeout: float = 30.0) -> None:
-        self.address = address.rstrip("/")
-        self._login = login
-        # What is on this machine is never asked through a proxy: it would get the password.
-        here = dict.fromkeys(("all://127.0.0.1", "all://localhost"))
-        self._http = httpx.Client(base_url=self.address, timeout=timeout, mounts=here)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._http.close()
 
     def trigger(
         self, dag_id: str, conf: Mapping[str, Any], *, run_id: str | None = None, note: str = "", patience: float = 90.0
@@ -73,23 +52,35 @@ class Client:
         Raises BadInput PARAMETERS_REFUSED if a parameter violates the form's rules, or Conflict DAG_PAUSED; no run was
         created. TryAgain: a run with an id may have been created, which ``state`` says.
         """
+        return self._look(dag_id, self.create(dag_id, conf, run_id=run_id, note=note, patience=patience))
+
+    def create(
+        self, dag_id: str, conf: Mapping[str, Any], *, run_id: str | None = None, note: str = "", patience: float = 0.0
+    ) -> str:
+        """Starts a run as ``trigger`` does, without a look at it. Returns its id."""
         if self._wait_for_dag(dag_id, patience).get("is_paused"):
-            raise dag_paused(dag_id, f"{self.address}/dags/{path_part(dag_id)}")
+            raise Conflict(
+                "DAG_PAUSED",
+                f"the DAG {dag_id} is paused: a run of it would wait until somebody unpauses it",
+                state="no run was created",
+                next_step=f"unpause it with the switch at {self.address}{dag_path(dag_id)}, then try again",
+                dag=dag_id,
+            )
         body = {"logical_date": None, "conf": dict(conf), "dag_run_id": run_id, "note": note or None}
-        path = f"/dags/{path_part(dag_id)}/dagRuns"
-        answer = self._send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)
+        path = f"{dag_path(dag_id)}/dagRuns"
+        answer = self.send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)
         if answer.status_code == 409 and run_id is not None:
-            return self._made(dag_id, run_id)
+            return run_id
         if answer.status_code in (400, 422):
             raise BadInput(
                 "PARAMETERS_REFUSED",
                 f"Airflow refused the parameters of {dag_id}: {error_detail(answer)}",
                 state="no run was created",
-                next_step="correct the parameter that it names",
+                next_step="correct what it names; the DAG's page in Airflow says whether it can be run",
             )
-        return self._made(dag_id, self._json(answer)["dag_run_id"])
+        return str(content(answer)["dag_run_id"])
 
-    def _made(self, dag_id: str, run_id: str) -> Run:
+    def _look(self, dag_id: str, run_id: str) -> Run:
         """The run that was created: without its tasks if a look at it fails, for who waits looks again."""
         try:
             return self.run(dag_id, run_id)
@@ -98,13 +89,18 @@ class Client:
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """Returns the run's current state, with its tasks."""
-        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}"
-        found = self.get(path)
+        found = self.get(run_path(dag_id, run_id))
         tasks = self.task_instances(dag_id, run_id)
         return Run(
             dag_id, run_id, found["state"], self.url(dag_id, run_id), found.get("note") or "",
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
         )  # fmt: skip
+
+    def newest_runs(self, dag_id: str, count: int) -> list[dict[str, Any]]:
+        """Returns a DAG's runs as Airflow describes them, at most ``count``, the newest first."""
+        path = f"{dag_path(dag_id)}/dagRuns?order_by=-run_after&limit={count}"
+        found: list[dict[str, Any]] = self.get(path)["dag_runs"]
+        return found
 
     def wait(
         self,
@@ -142,73 +138,63 @@ class Client:
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Returns the tasks of a run, with state, try and note."""
-        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}/taskInstances"
-        found: list[dict[str, Any]] = self.get(path)["task_instances"]
+        found: list[dict[str, Any]] = self.get(f"{run_path(dag_id, run_id)}/taskInstances")["task_instances"]
         return found
 
     def xcom(self, run: Run, task: str, key: str = "return_value") -> Any:
         """Returns an XCom value of a task; None if there is none."""
-        path = f"/dags/{path_part(run.dag_id)}/dagRuns/{path_part(run.run_id)}/taskInstances/{path_part(task)}"
-        answer = self._send("GET", f"{path}/xcomEntries/{path_part(key)}?deserialize=true")
-        return None if answer.status_code == 404 else self._json(answer)["value"]
+        path = run_path(run.dag_id, run.run_id, task)
+        answer = self.send("GET", f"{path}/xcomEntries/{path_part(key)}?deserialize=true")
+        return None if answer.status_code == 404 else content(answer)["value"]
 
     def task_log(self, run: Run, task: str, attempt: int = 1) -> str:
         """Returns the log of one try of a task, one message per line, with exceptions."""
-        path = f"/dags/{path_part(run.dag_id)}/dagRuns/{path_part(run.run_id)}/taskInstances/{path_part(task)}"
-        content = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
-        return "\n".join(_line(entry) for entry in content)
+        path = run_path(run.dag_id, run.run_id, task)
+        entries = self.get(f"{path}/logs/{attempt}?full_content=true")["content"]
+        return "\n".join(_line(entry) for entry in entries)
 
     def respond(self, run: Run, task: str, option: str) -> None:
         """Answers a task that waits for a person. Raises BrokenState AIRFLOW_REFUSED if it was already answered."""
-        path = _hitl_path(run.dag_id, run.run_id, task)
-        self._json(self._send("PATCH", path, {"chosen_options": [option], "params_input": {}}))
+        path = f"{run_path(run.dag_id, run.run_id, task)}/-1/hitlDetails"
+        content(self.send("PATCH", path, {"chosen_options": [option], "params_input": {}}))
 
     def hitl_detail(self, dag_id: str, run_id: str, task: str) -> dict[str, Any]:
         """Returns a task's question to a person, and the answer."""
-        found: dict[str, Any] = self.get(_hitl_path(dag_id, run_id, task))
+        found: dict[str, Any] = self.get(f"{run_path(dag_id, run_id, task)}/-1/hitlDetails")
         return found
 
     def write_note(self, dag_id: str, run_id: str, note: str, task: str = "") -> None:
         """Replaces the note of a run, or of one of its tasks. Longer text is truncated to Airflow's maximum."""
         text = note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 4] + "\n..."
-        of_task = f"/taskInstances/{path_part(task)}" if task else ""
-        path = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}{of_task}?update_mask=note"
-        self._json(self._send("PATCH", path, {"note": text}))
+        content(self.send("PATCH", f"{run_path(dag_id, run_id, task)}?update_mask=note", {"note": text}))
 
     def url(self, dag_id: str, run_id: str) -> str:
         """Returns the address of the run's page in the UI."""
-        return f"{self.address}/dags/{path_part(dag_id)}/runs/{path_part(run_id)}"
-
-    def get(self, path: str) -> Any:
-        """Returns the JSON answer to a GET below ``/api/v2``."""
-        return self._json(self._send("GET", path))
-
-    def post(self, path: str, body: Any) -> Any:
-        """Returns the JSON answer to a POST below ``/api/v2``. Not idempotent: a repeat may start something twice."""
-        return self._json(self._send("POST", path, body))
-
-    def authorisation(self) -> dict[str, str]:
-        """Returns the header with which another HTTP client is authorised as this user."""
-        if "authorization" not in self._http.headers:
-            self._authorise()
-        return {"authorization": self._http.headers["authorization"]}
+        return f"{self.address}{dag_path(dag_id)}/runs/{path_part(run_id)}"
 
     def _wait_for_dag(self, dag_id: str, patience: float) -> dict[str, Any]:
         """Waits for a DAG, and returns it: it appears a few seconds after the dag processor starts or its file
         changes."""
         deadline = time.monotonic() + patience
-        while (answer := self._send("GET", f"/dags/{path_part(dag_id)}")).status_code == 404:
+        while (answer := self.send("GET", dag_path(dag_id))).status_code == 404:
             if time.monotonic() >= deadline:
-                errors = self.get("/importErrors")["import_errors"]
-                why = "; ".join(e["stack_trace"].strip().splitlines()[-1] for e in errors)
+                why = "; ".join(self._import_errors())
                 raise BrokenState(
                     "DAG_UNKNOWN",
                     f"Airflow has no DAG {dag_id!r} after {patience:.0f} s{': ' + why if why else ''}",
                     next_step="check anabranch status; anabranch views list says which views have no DAG, and why",
                 )
             time.sleep(0.5)
-        found: dict[str, Any] = self._json(answer)
+        found: dict[str, Any] = content(answer)
         return found
+
+    def _import_errors(self) -> list[str]:
+        """The last line of each error in a DAG file; none if this user may not see them."""
+        try:
+            found = self.get("/importErrors")["import_errors"]
+        except BrokenState:
+            return []
+        return [each["stack_trace"].strip().splitlines()[-1] for each in found]
 
     def _send_keyed(self, path: str, body: Any, dag_id: str, run_id: str) -> httpx.Response:
         """Creates a run that has an id. If the answer is lost, asks once more: 409 then says that it is there."""
@@ -225,50 +211,10 @@ class Client:
 
     def _answered(self, method: str, path: str, body: Any) -> httpx.Response:
         """An answer that says what was done. Raises TryAgain for an error of the server."""
-        answer = self._send(method, path, body)
+        answer = self.send(method, path, body)
         if answer.status_code >= 500:
-            self._json(answer)
+            content(answer)
         return answer
-
-    def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        try:
-            if "authorization" not in self._http.headers:
-                self._authorise()
-            answer = self._http.request(method, "/api/v2" + path, json=body)
-            if _token_refused(answer):
-                self._authorise()
-                answer = self._http.request(method, "/api/v2" + path, json=body)
-        except httpx.TransportError as error:
-            raise TryAgain(
-                "AIRFLOW_UNREACHABLE",
-                f"Airflow at {self.address} doesn't answer: {error}",
-                next_step="anabranch status, anabranch up",
-            ) from error
-        return answer
-
-    def _authorise(self) -> None:
-        self._http.headers.pop("authorization", None)
-        user, password = self._login
-        answer = self._http.post("/auth/token", json={"username": user, "password": password})
-        self._http.headers["authorization"] = f"Bearer {self._json(answer)['access_token']}"
-
-    def _json(self, answer: httpx.Response) -> Any:
-        if answer.is_success:
-            return answer.json()
-        kind: type[AnabranchError] = TryAgain if answer.status_code >= 500 else BrokenState
-        raise kind(
-            "AIRFLOW_REFUSED",
-            f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}: "
-            f"{error_detail(answer)}",
-            next_step="read the api-server's log",
-            status=answer.status_code,
-        )
-
-
-def _token_refused(answer: httpx.Response) -> bool:
-    """Whether it was the token, not what was asked: it has run out, or was given out when the clock was ahead, and is
-    not valid yet. A request that is refused so has done nothing."""
-    return answer.status_code == 401 or (answer.status_code == 403 and "Invalid JWT token" in answer.text)
 
 
 def _line(entry: Any) -> str:
@@ -277,22 +223,3 @@ def _line(entry: Any) -> str:
         return str(entry)
     causes = (f"{cause.get('exc_type')}: {cause.get('exc_value')}" for cause in entry.get("error_detail") or ())
     return "\n".join((str(entry.get("event", entry)), *causes))
-
-
-def _hitl_path(dag_id: str, run_id: str, task: str) -> str:
-    run = f"/dags/{path_part(dag_id)}/dagRuns/{path_part(run_id)}"
-    return f"{run}/taskInstances/{path_part(task)}/-1/hitlDetails"
-
-
-def error_detail(answer: httpx.Response) -> str:
-    """What Airflow says is wrong, in one line."""
-    try:
-        detail = answer.json().get("detail", answer.text)
-    except (ValueError, AttributeError):
-        detail = answer.text
-    return str(detail).split("\n")[0][:500]
-
-
-def path_part(name: str) -> str:
-    """Quotes any name as one path segment. A name of dots only, like ``..``, would otherwise leave the path."""
-    return quote(name, safe="").replace(".", "%2E") if not name.strip(".") else quote(name, safe="")

@@ -53,12 +53,12 @@ class _Progress:
         self._approve = approve
         self._seen: dict[str, str] = {}
         self._progress = ""
-        self._failure = ""
+        self._failing = False
 
     def __call__(self, run: Run) -> None:
         from anabranch.apps.airflow.progress_notes import progress_of
 
-        self._failure = ""
+        self._failing = False
         for task, state in run.tasks.items():
             if state and self._seen.get(task) != state:
                 waits = state == "awaiting_input"
@@ -80,7 +80,8 @@ class _Progress:
                 raise
 
     def failed(self, failure: TryAgain) -> None:
-        """Says that Airflow doesn't answer, once until it does: the command goes on waiting."""
-        if failure.what != self._failure:
-            self._failure = failure.what
+        """Says that Airflow doesn't answer, once until it does, also if the reason changes: the command goes on
+        waiting."""
+        if not self._failing:
+            self._failing = True
             typer.echo(printable(f"{failure.what}; the run goes on, and so does this command"), err=True)

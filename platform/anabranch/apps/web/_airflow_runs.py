@@ -1,7 +1,8 @@
 """The runs that a page shows or starts, through Airflow's public REST API, in the name of the page's reader.
 
-The API is called within this process, with the login of the request that is being answered. So Airflow itself decides
-what its user may see or start, and no second address or password is needed.
+The client is that of the commands; what it sends goes to Airflow's application in this process, with the login of the
+request that is being answered. So Airflow itself decides what its user may see or start, and no second address or
+password is needed.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import anyio
 import httpx
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from anabranch.apps.airflow.client import dag_paused, error_detail, path_part
+from anabranch.apps.airflow.client import Client
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
-from anabranch.core.errors import AnabranchError, BadInput
+from anabranch.core.errors import AnabranchError
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 LOGIN_HEADERS = ("authorization", "cookie")
 _SHOWN = 5
 _SEARCHED = 50
@@ -55,40 +58,56 @@ class AirflowApi:
         """Returns the runs under way, and those that have ended within ``RECENT``, whose parameters satisfy
         ``concerns``; newest first. Returns none if the user may not see runs, or the DAG doesn't exist."""
         try:
-            answer = await self._send("GET", f"/dags/{path_part(dag_id)}/dagRuns?order_by=-run_after&limit={_SEARCHED}")
-            if answer.status_code in (403, 404):
-                return []
-            if not answer.is_success:
-                return Failure(f"the runs of {dag_id} can't be read: Airflow answered {answer.status_code}")
-            runs = [_run(each) for each in answer.json()["dag_runs"]]
+            found = await self._call(lambda client: client.newest_runs(dag_id, _SEARCHED))
+            runs = [_run(each) for each in found]
         except Exception as error:  # the rest of the page doesn't depend on it
+            status = error.fields.get("status") if isinstance(error, AnabranchError) else None
+            if status in (403, 404):
+                return []
             log.warning("runs of %s can't be shown", dag_id, exc_info=error)
-            return Failure(f"the runs of {dag_id} can't be read: {type(error).__name__}")
+            why = f"Airflow answered {status}" if status else type(error).__name__
+            return Failure(f"the runs of {dag_id} can't be read: {why}")
         return [run for run in runs if run.recent and concerns(run.conf)][:_SHOWN]
 
     async def start(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> None:
-        """Starts a run, once for each ``run_id``. Raises HTTP 403 without the right, BadInput PARAMETERS_REFUSED,
-        Conflict DAG_PAUSED."""
-        found = await self._send("GET", f"/dags/{path_part(dag_id)}")
-        if found.is_success and found.json().get("is_paused"):
-            raise dag_paused(dag_id, f"/dags/{path_part(dag_id)}")
-        body = {"logical_date": None, "dag_run_id": run_id, "conf": conf}
-        answer = await self._send("POST", f"/dags/{path_part(dag_id)}/dagRuns", body)
-        if answer.is_success or answer.status_code == 409:
-            return
-        if answer.status_code == 403:
-            raise HTTPException(403, f"this requires the right to start runs of the DAG {dag_id}; nothing was started")
-        raise BadInput(
-            "PARAMETERS_REFUSED",
-            f"Airflow answered {answer.status_code}: {error_detail(answer)}",
-            state="no run was started",
-            next_step=f"open the DAG {dag_id} in Airflow: it says whether it can be run",
-        )
+        """Starts a run, once for each ``run_id``. Raises HTTP 403 without the right, and what the client raises."""
+        try:
+            await self._call(lambda client: client.create(dag_id, conf, run_id=run_id))
+        except AnabranchError as refused:
+            if refused.fields.get("status") != 403:
+                raise
+            why = f"this requires the right to start runs of the DAG {dag_id}; nothing was started"
+            raise HTTPException(403, why) from refused
 
-    async def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self._app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://airflow", headers=self._login) as http:
-            return await http.request(method, f"/api/v2{path}", json=body)
+    async def _call(self, ask: Callable[[Client], T]) -> T:
+        """The answer of a client, which waits in a thread. Its links are relative to the page's server."""
+
+        def asked() -> T:
+            http = httpx.Client(transport=_InProcess(self._app), base_url="http://airflow", headers=self._login)
+            with Client("", None, http=http) as client:
+                return ask(client)
+
+        return await anyio.to_thread.run_sync(asked, limiter=_THREADS)
+
+
+_THREADS = anyio.CapacityLimiter(8)
+"""Threads that wait for Airflow's answers. They are none of those in which Airflow's own functions answer: if all of
+these waited, nobody would."""
+
+
+class _InProcess(httpx.BaseTransport):
+    """An application of this process, asked from a thread of its event loop."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._asgi = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return anyio.from_thread.run(self._answer, request)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._asgi.handle_async_request(request)
+        parts = [part async for part in answer.aiter_raw()]
+        return httpx.Response(answer.status_code, headers=answer.headers, content=b"".join(parts))
 
 
 def airflow_app() -> FastAPI:

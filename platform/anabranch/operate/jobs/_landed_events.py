@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from anabranch.core.airflow_settings import airflow_api, passwords_file
+from anabranch.core.airflow_settings import airflow_api, on_this_machine, passwords_file
 from anabranch.core.control_file import ControlFile
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
@@ -141,8 +141,8 @@ class AirflowAssets:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        request = urllib.request.Request(f"{airflow_api(self._settings)}{path}", data, headers)  # noqa: S310
-        # Our own Airflow is on this machine: no proxy may get its password.
-        handlers = [] if self._settings.airflow_url else [urllib.request.ProxyHandler({})]
+        address = airflow_api(self._settings)
+        request = urllib.request.Request(f"{address}{path}", data, headers)  # noqa: S310
+        handlers = [urllib.request.ProxyHandler({})] if on_this_machine(address) else []
         with urllib.request.build_opener(*handlers).open(request, timeout=_ANSWER_SECONDS) as answer:
             return json.load(answer)

@@ -13,7 +13,8 @@
                | field                                       -- a boolean
     value     := 'text' | ["-" | "+"] 12.50 | "true" | "false" | ("date" | "timestamp") 'text'
 
-Keywords are case-insensitive; a quote inside a text is doubled.
+Keywords are case-insensitive; a quote inside a text is doubled. It is not the language of a reader's ``where``, which
+DuckDB parses: searches are stored, and mean the same after each release of anything (docs/adr/0024).
 """
 
 from __future__ import annotations
