@@ -61,9 +61,14 @@ def register(app: typer.Typer) -> None:
 
 def init(
     name: Annotated[str, typer.Argument(help="The project's name; its folder is created here.")],
-    sample: Annotated[str, typer.Option(help=f"Sample contracts and views instead: {', '.join(_SAMPLES)}.")] = "",
+    sample: Annotated[
+        str, typer.Option(help=f"Start with the contracts and views of a sample: {', '.join(_SAMPLES)}.")
+    ] = "",
     data: Annotated[
-        str, typer.Option(help=f"What you have: {', '.join(_STARTS)}. Asked for in a terminal; decides what is shown.")
+        str,
+        typer.Option(
+            help=f"What you have: {', '.join(_STARTS)}. Decides which next steps are shown; a terminal asks for it."
+        ),
     ] = "",
 ) -> None:
     """Create a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""
