@@ -150,9 +150,9 @@ def _lines(file: str) -> list[str]:
 
 
 def write_declaration(folder: Path, files: dict[str, str], declared: Declarations) -> None:
-    """Write the files of a declaration, or none: a file that can't be loaded beside those that are ``declared`` stops
-    all that starts from then on. Raises Conflict FILE_EXISTS, BadInput TOPIC_DECLARED or EVENT_TYPE_TWICE, or what
-    loading them raises."""
+    """Write the files of a declaration, or none: a file that can't be loaded together with the ``declared`` ones
+    would stop everything that starts afterwards. Raises Conflict FILE_EXISTS, BadInput TOPIC_DECLARED or
+    EVENT_TYPE_TWICE, or what loading them raises."""
     if there := [name for name in files if (folder / name).exists()]:
         raise Conflict(
             "FILE_EXISTS",

@@ -77,7 +77,7 @@ def show(
         typer.echo(f'{{"record": {record.to_json() if record else "null"}, "landed": {said}}}')
         return
     if record is None:
-        typer.echo(f"{topic} {place}: the log holds it no more")
+        typer.echo(f"{topic} {place}: the log doesn't hold it any more")
     else:
         _print(record, as_json=False, whole=True)
     if landed is None:

@@ -80,4 +80,4 @@ def revoke(name: Name) -> None:
 
     if not access.revoke(load_settings(), name):
         raise BadInput("CLIENT_NAME", f"there is no client {name!r}", next_step="anabranch http list")
-    typer.echo(f"{name} is not let in any more")
+    typer.echo(f"{name} can't send events any more")

@@ -243,8 +243,8 @@ def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, 
 
 
 def _as_it_is_now(settings: Settings, view: str, moved: Conflict) -> Migration:
-    """Returns the migration after a person or another process changed it first: its checks must go on. Raises ``moved``
-    if it is another conflict, or if the route belongs to no migration any more."""
+    """Returns the migration after a person or another process changed it first: its checks must continue. Raises
+    ``moved`` if it is another conflict, or if the route no longer belongs to a migration."""
     from anabranch.change.migrate.migration_record import migration_of
 
     newest = migration_of(settings, view)

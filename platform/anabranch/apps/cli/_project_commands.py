@@ -21,7 +21,7 @@ _ORDERS = {
     "FIRST_VIEW": "revenue",
     "FIRST_DAYS": "--from 2025-01-05 --to 2025-01-06",
 }
-"""Placeholders of the template's files, besides PROJECT_NAME, and what stands there in a project of one's own."""
+"""Placeholders of the template's files, in addition to PROJECT_NAME, and their values in a project without a sample."""
 _SAMPLES = {
     "flights": {
         "EXTRAS": "platform,samples",

@@ -83,4 +83,4 @@ class _Progress:
         """Says once that Airflow doesn't answer; the command keeps waiting for it."""
         if failure.what != self._failure:
             self._failure = failure.what
-            typer.echo(printable(f"{failure.what}; the run goes on, and so does this command"), err=True)
+            typer.echo(printable(f"{failure.what}; the run continues, and this command keeps waiting"), err=True)

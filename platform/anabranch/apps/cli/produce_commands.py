@@ -244,4 +244,4 @@ def _print(summary: Summary) -> None:
     console = Console()
     if summary.faults:
         console.print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(summary.faults.items())))
-    console.print(f"file of all that was sent: {summary.file}", soft_wrap=True)
+    console.print(f"file of everything that was sent: {summary.file}", soft_wrap=True)
