@@ -104,7 +104,7 @@ def reach(processes: Iterable[psutil.Process]) -> Reach:
                     found.listens.add(connection.laddr.port)
                 elif connection.raddr:
                     found.connected.add(connection.raddr.port)
-            found.paths.update(c.laddr for c in process.net_connections("unix") if c.laddr)
+            found.paths.update(str(each.laddr) for each in process.net_connections("unix") if each.laddr)
     assert found.written, "this user may not look into these processes"
     assert found.listens
     return found

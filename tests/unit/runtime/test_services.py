@@ -94,13 +94,12 @@ def test_no_broker_of_ours_beside_another_cluster(tmp_path: Path) -> None:
 def test_parts_of_two_projects_have_nothing_in_common_but_programs(tmp_path: Path) -> None:
     """Each with its own home and ports. What a part is given holds no path, port or secret of the other project."""
     names = [name for name in Settings.model_fields if name.endswith("_port")]
-    first, second = (
-        Settings(project=tmp_path / name, home=tmp_path / f"{name}-home", airflow_logins={"anna": "op"}, **ports)
-        for name, ports in (
-            ("shop", dict(zip(names, range(20_001, 20_099), strict=False))),
-            ("bakery", dict(zip(names, range(30_001, 30_099), strict=False))),
-        )
-    )
+
+    def project(name: str, first_port: int) -> Settings:
+        ports: dict[str, Any] = {each: first_port + place for place, each in enumerate(names)}
+        return Settings(project=tmp_path / name, home=tmp_path / f"{name}-home", airflow_logins={"anna": "op"}, **ports)
+
+    first, second = project("shop", 20_001), project("bakery", 30_001)
 
     def own(settings: Settings) -> set[str]:
         secrets = {secret(settings, name) for name in ("postgres", "airflow_api", "airflow_jwt")}
