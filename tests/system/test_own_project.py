@@ -247,6 +247,8 @@ def test_two_projects_run_side_by_side_by_ports_and_homes_alone(shop: Project, b
     assert parts.keys() == {"supervisor", "kafka", "postgres", "landing", "speed"}
 
     mine, theirs = (reach(everything(project.settings)) for project in (shop, bakery))
+    assert mine.below(shop.folder)
+    assert theirs.below(bakery.folder)
     assert not mine.below(bakery.folder) | theirs.below(shop.folder), "a file, folder or socket of the other one's"
     assert not mine.written & theirs.written
     assert not mine.listens & theirs.listens
