@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -70,6 +72,42 @@ def listening() -> list[Listener]:
     """Everything on this machine that takes connections."""
     found = [(c.pid, c.laddr) for c in psutil.net_connections("inet") if c.status == psutil.CONN_LISTEN]
     return [Listener(-1 if pid is None else pid, at.ip.removeprefix("::ffff:"), at.port) for pid, at in found if at]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What some processes hold on a machine, as far as this user may see it."""
+
+    paths: set[str] = field(default_factory=set)
+    """Their working directories, open files and Unix sockets."""
+    written: set[str] = field(default_factory=set)
+    """Those of the files that are open for writing."""
+    listens: set[int] = field(default_factory=set)
+    connected: set[int] = field(default_factory=set)
+    """The ports of others that they are connected to."""
+
+    def below(self, folder: Path) -> set[str]:
+        return {path for path in self.paths if Path(path).is_relative_to(folder)}
+
+
+def reach(processes: Iterable[psutil.Process]) -> Reach:
+    """Of each process that still lives. Fails if nothing can be seen of any."""
+    found = Reach()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            found.paths.add(process.cwd())
+            for file in process.open_files():
+                found.paths.add(file.path)
+                found.written.update({file.path} if file.mode != "r" else ())
+            for connection in process.net_connections("inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    found.listens.add(connection.laddr.port)
+                elif connection.raddr:
+                    found.connected.add(connection.raddr.port)
+            found.paths.update(str(each.laddr) for each in process.net_connections("unix") if each.laddr)
+    assert found.written, "this user may not look into these processes"
+    assert found.listens
+    return found
 
 
 @contextmanager

@@ -11,13 +11,18 @@ import sys
 import time
 import venv
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import anabranch
 import pytest
+from anabranch.core.errors import AnabranchError
 from anabranch.core.project_folder import project_root
-from support.processes import eventually
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import lifecycle
+from support.processes import eventually, everything, reach
 
 pytestmark = pytest.mark.system
 
@@ -98,6 +103,93 @@ def _programs(environment: Path, *names: str) -> None:
         made.chmod(0o755)
 
 
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project of this user, from the template: the topic orders, and its view revenue."""
+
+    user: Installed
+    folder: Path
+
+    def anabranch(self, *words: str, fails: bool | None = False) -> str:
+        return self.user.run("anabranch", *words, cwd=self.folder, fails=fails)
+
+    @property
+    def settings(self) -> Settings:
+        """As the tests' own process sees it: to look at its processes, not to start any."""
+        return Settings(project=self.folder, home=self.folder / ".anabranch")
+
+    def landed(self) -> bool:
+        return "gap-free" in self.anabranch("landing", "verify", "orders")
+
+    def revenue(self) -> Counter[str]:
+        """Cents by country, as a reader gets them."""
+        found: Counter[str] = Counter()
+        try:
+            rows = anabranch.read("revenue", settings=self.settings).to_arrow()
+        except AnabranchError:  # nothing has been committed yet
+            return found
+        for row in rows.to_pylist():
+            found[row["country"]] += row["cents"]
+        return found
+
+    def status(self) -> dict[str, Any]:
+        shown: dict[str, Any] = json.loads(self.anabranch("status", "--json"))
+        return shown
+
+    def processes(self) -> dict[str, int]:
+        """The process of each part, by its name: another number after a restart."""
+        return {part.name: part.pid for part in lifecycle.status(self.settings) if part.pid}
+
+    def sells(self, hour: str, **cents: int) -> None:
+        """Sends an order to each country, and is done when they are in the log."""
+        lines = []
+        for country, total in cents.items():
+            order = {"specversion": "1.0", "id": f"{country}-{hour}", "source": "/shop", "type": "order.placed"}
+            order |= {"subject": "customer-0", "time": f"2025-01-20T{hour}:00:00Z"}
+            lines.append(json.dumps(order | {"data": {"country": country, "cents": total}}) + "\n")
+        (self.folder / "data" / "sold.jsonl").write_text("".join(lines))
+        assert f"{len(cents)} events" in self.anabranch("produce", "events", "data/sold.jsonl")
+
+
+@pytest.fixture(scope="module")
+def shop(installed: Installed) -> Iterator[Project]:
+    """The first project; it runs until the end of this file."""
+    before = installed.files()
+    assert "anabranch produce events data/orders.jsonl" in installed.run("anabranch", "init", "shop")
+    project = Project(installed, installed.folder / "shop")
+    try:
+        yield project
+    finally:
+        project.anabranch("down")
+    assert installed.files() == before, "nothing is written beside the package's own files"
+
+
+@pytest.fixture
+def bakery(installed: Installed, free_port: Callable[[], int]) -> Iterator[Project]:
+    """A second project of the same names. Its ports are settings in its folder, as its user would write them."""
+    plain = {name: value for name, value in installed.variables.items() if not name.endswith("_PORT")}
+    user = replace(installed, variables=plain)
+    user.run("anabranch", "init", "bakery")
+    project = Project(user, user.folder / "bakery")
+    with (project.folder / "anabranch.env").open("a") as settings:
+        settings.writelines(f"ANABRANCH_{name}_PORT={free_port()}\n" for name in PORTS)
+    try:
+        yield project
+    finally:
+        project.anabranch("down")
+
+
+def read_by_command(project: Project) -> Counter[str]:
+    """The same as ``Project.revenue``, by the command."""
+    found: Counter[str] = Counter()
+    rows = project.anabranch("read", "revenue", "--json", fails=None)
+    if not rows.startswith("{"):  # nothing has been committed yet
+        return found
+    for row in json.loads(rows)["rows"]:
+        found[row["country"]] += row["cents"]
+    return found
+
+
 def totals(file: Path) -> Counter[str]:
     """Cents by country, added up by hand."""
     found: Counter[str] = Counter()
@@ -107,48 +199,68 @@ def totals(file: Path) -> Counter[str]:
     return found
 
 
-def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed: Installed) -> None:
-    before = installed.files()
-    assert "anabranch produce events data/orders.jsonl" in installed.run("anabranch", "init", "shop")
-    shop = installed.folder / "shop"
-    assert "done" in installed.run("anabranch", "setup", cwd=shop)
-    assert "1 passed" in installed.run("pytest", "-q", cwd=shop)
-    tried = installed.run("anabranch", "topics", "try", "orders", "data/orders.jsonl", cwd=shop)
+def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed: Installed, shop: Project) -> None:
+    assert "done" in shop.anabranch("setup")
+    assert "1 passed" in installed.run("pytest", "-q", cwd=shop.folder)
+    tried = shop.anabranch("topics", "try", "orders", "data/orders.jsonl")
     assert " 203 valid\n" in tried
     assert "nothing was landed, sent or stored" in tried
-    try:
-        installed.run("anabranch", "up", cwd=shop)
-        assert "203 events" in installed.run("anabranch", "produce", "events", "data/orders.jsonl", cwd=shop)
-
-        def landed() -> bool:
-            return "gap-free" in installed.run("anabranch", "landing", "verify", "orders", cwd=shop)
-
-        def read(cwd: Path) -> Counter[str]:
-            found: Counter[str] = Counter()
-            rows = installed.run("anabranch", "read", "revenue", "--json", cwd=cwd, fails=None)
-            if not rows.startswith("{"):  # nothing has been committed yet
-                return found
-            for row in json.loads(rows)["rows"]:
-                found[row["country"]] += row["cents"]
-            return found
-
-        wanted = totals(shop / "data" / "orders.jsonl")
-        eventually(landed, 120)
-        eventually(lambda: read(shop), 120)
-        days = ("--from", "2025-01-05", "--to", "2025-01-06")
-        assert "2 of 2 equal" in installed.run("anabranch", "reprocess", "revenue", *days, cwd=shop)
-        eventually(lambda: read(shop) == wanted, 60)  # three of the orders come late: only batch has them, if they do
-        assert "batch" in installed.run("anabranch", "read", "revenue", cwd=shop)
-        # A reader needs no project, only the tables.
-        reader = replace(installed, variables={**installed.variables, "ANABRANCH_HOME": f"{shop / '.anabranch'}"})
-        sums = "import anabranch; print(sum(anabranch.read('revenue').to_arrow()['cents'].to_pylist()))"
-        assert reader.run("python", "-c", sums).strip() == f"{wanted.total()}"
-    finally:
-        installed.run("anabranch", "down", cwd=shop)
-    assert installed.files() == before, "nothing is written beside the package's own files"
+    shop.anabranch("up")
+    assert "203 events" in shop.anabranch("produce", "events", "data/orders.jsonl")
+    wanted = totals(shop.folder / "data" / "orders.jsonl")
+    eventually(shop.landed, 120)
+    eventually(lambda: read_by_command(shop), 120)
+    days = ("--from", "2025-01-05", "--to", "2025-01-06")
+    assert "2 of 2 equal" in shop.anabranch("reprocess", "revenue", *days)
+    eventually(
+        lambda: read_by_command(shop) == wanted, 60
+    )  # three of the orders come late: only batch has them, if they do
+    assert "batch" in shop.anabranch("read", "revenue")
+    # A reader needs no project, only the tables.
+    reader = replace(installed, variables={**installed.variables, "ANABRANCH_HOME": f"{shop.settings.home}"})
+    sums = "import anabranch; print(sum(anabranch.read('revenue').to_arrow()['cents'].to_pylist()))"
+    assert reader.run("python", "-c", sums).strip() == f"{wanted.total()}"
     assert str(project_root() / "platform") not in installed.run(
-        "python", "-c", "import anabranch; print(anabranch.__file__)", cwd=shop
+        "python", "-c", "import anabranch; print(anabranch.__file__)", cwd=shop.folder
     )
+
+
+def test_two_projects_run_side_by_side_by_ports_and_homes_alone(shop: Project, bakery: Project) -> None:
+    """Both have the same topic, view, days, ids of events and user. The second one goes without Airflow, but with its
+    database: what Airflow is given is compared in ``test_services.py``, the other order of ``down`` in
+    ``test_supervisor.py``."""
+    if not shop.processes():  # this test runs alone
+        shop.anabranch("up")
+    sold = shop.revenue()
+    refused = replace(bakery, user=shop.user).anabranch("up", "--only", "streams", fails=True)
+    assert "PORT_IN_USE" in refused, "with the ports of the first one the second does not start, and says so"
+    bakery.anabranch("up", "--only", "streams,postgres")
+
+    shop.sells("08", NL=700)
+    bakery.sells("08", NL=30, FR=4)  # the first has the same id in both: with another content it were a conflict
+    for project, wanted in ((shop, sold + Counter({"NL": 700})), (bakery, Counter({"NL": 30, "FR": 4}))):
+        eventually(lambda: project.revenue() == wanted, 60)  # noqa: B023
+        shown = project.status()
+        assert [view["state"] for view in shown["views"]] == ["running"]
+        assert {part["name"]: part["pid"] for part in shown["parts"] if part["pid"]} == project.processes()
+    parts = {part["name"]: part["port"] for part in shown["parts"]}
+    assert parts.keys() == {"supervisor", "kafka", "postgres", "landing", "speed"}
+
+    mine, theirs = (reach(everything(project.settings)) for project in (shop, bakery))
+    assert mine.below(shop.folder)
+    assert theirs.below(bakery.folder)
+    assert not mine.below(bakery.folder) | theirs.below(shop.folder), "a file, folder or socket of the other one's"
+    assert not mine.written & theirs.written
+    assert not mine.listens & theirs.listens
+    assert {parts["kafka"], parts["postgres"]} <= theirs.listens
+    assert not mine.connected & theirs.listens | theirs.connected & mine.listens, "it talks to the other one's servers"
+
+    of_bakery = bakery.processes()
+    assert "kafka" in shop.anabranch("down")
+    assert shop.processes() == {}
+    bakery.sells("09", NL=1)
+    eventually(lambda: bakery.revenue() == Counter({"NL": 31, "FR": 4}), 60)
+    assert bakery.processes() == of_bakery, "none was ended or started again"
 
 
 @pytest.mark.sweep

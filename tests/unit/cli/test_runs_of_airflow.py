@@ -126,7 +126,7 @@ def test_a_wait_outlives_a_server_that_is_started_again(airflow: Airflow) -> Non
     assert re.findall(r"rebuild: \w+", told.stdout) == ["rebuild: running", "rebuild: success"]
     assert told.stdout.endswith("Rebuilt 1 day\n")
     assert told.stderr.count("doesn't answer") == 1, "the first connections are reset, the next ones refused"
-    assert "the run goes on, and so does this command" in told.stderr
+    assert "the run continues, and this command keeps waiting" in told.stderr
 
 
 def test_nothing_of_it_goes_through_a_proxy(

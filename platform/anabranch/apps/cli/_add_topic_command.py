@@ -1,4 +1,4 @@
-"""``anabranch topics add``: asks what a topic's declaration needs, and writes it."""
+"""``anabranch topics add``: asks the questions that a topic's declaration needs answered, and writes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def add_topic(
         str,
         typer.Option("--sample", help="Records (JSON lines, .csv, .parquet, .avro), or their schema (.avsc, .desc)."),
     ] = "",
-    event_type: Annotated[str, typer.Option("--type", help="The event type; asked for if it is left out.")] = "",
+    event_type: Annotated[str, typer.Option("--type", help="The event type; default: it is asked for.")] = "",
 ) -> None:
     """Ask what a topic's declaration needs, propose an answer to each question from the topic's own records (or a
-    sample, or the schema registry), and write contract and declaration. Enter takes the proposal."""
+    sample, or the schema registry), and write contract and declaration. Press Enter to accept
+    a proposal."""
     from anabranch.contracts.model.topics import TOPIC_NAME
 
     if not TOPIC_NAME.fullmatch(name):
@@ -95,7 +96,7 @@ def _asked(found: Inferred, *, exists: bool) -> Inferred:
 
 
 def _minutes(answer: str) -> int:
-    """Raises typer.BadParameter, upon which the question is asked again."""
+    """Raises typer.BadParameter; the question is then asked again."""
     if not answer.isascii() or not answer.isdecimal() or int(answer) > _MOST_MINUTES:
         raise typer.BadParameter(f"write a number from 0 to {_MOST_MINUTES:,}")
     return int(answer)

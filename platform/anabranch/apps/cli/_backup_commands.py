@@ -26,7 +26,7 @@ def create_command(
     folder: Folder,
     keep: Annotated[
         int | None,
-        typer.Option(min=1, help="Remove all but the newest KEEP backups afterwards; all stay when left out."),
+        typer.Option(min=1, help="Afterwards keep only the newest KEEP backups; default: all."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

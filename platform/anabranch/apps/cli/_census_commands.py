@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def census_command(
-    topic: Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="A topic; default: all declared topics.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the contract versions that have ever landed: number of events, first and last, and producers. Of topics with

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch.change.certify_run import Certified
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
-Version = Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")]
+Version = Annotated[int | None, typer.Option(help="Its version; default: the newest one.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -29,17 +29,15 @@ def register(app: typer.Typer) -> None:
 
 def certify_command(
     view: ViewName,
-    version: Annotated[
-        int | None, typer.Option(help="Its version; the one that most readers have when left out.")
-    ] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; default: the one that most readers have.")] = None,
     days: Annotated[
-        str, typer.Option(help="2013-01-01 or 2013-01-01..2013-01-03; all when left out. A kappa view has none.")
+        str, typer.Option(help="2013-01-01 or 2013-01-01..2013-01-03; default: all. A kappa view has none.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare a view's live table with its function over landing, at one cut, and store certificates. Starts Spark.
 
-    Exit code 1 if anything differs, or a data check fails. Readers and the stream go on in any case.
+    Exit code 1 if anything differs, or a data check fails. Readers and the stream are not affected.
     """
     from anabranch.apps.cli._context import project_views
     from anabranch.change.certify_plan import make_certify_plan
@@ -97,7 +95,7 @@ def certificates_command(view: ViewName, version: Version = None, as_json: AsJso
 
 def differences_command(
     view: ViewName,
-    partition: Annotated[str | None, typer.Option(help="The day; left out for a kappa view.")] = None,
+    partition: Annotated[str | None, typer.Option(help="The day; not for a kappa view.")] = None,
     version: Version = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of keys.")] = 20,
 ) -> None:

@@ -15,17 +15,15 @@ if TYPE_CHECKING:
 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD.")]
-To = Annotated[str | None, typer.Option("--to", help="The last day, inclusive; one day when left out.")]
+To = Annotated[str | None, typer.Option("--to", help="The last day, inclusive; default: one day.")]
 AllMissing = Annotated[
     bool,
     typer.Option(
         "--missing", help="Instead of days: all days that were never published or lack late or loaded events."
     ),
 ]
-At = Annotated[
-    str | None, typer.Option("--cut", help="A position of the log, like flights@12; the newest when left out.")
-]
-Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
+At = Annotated[str | None, typer.Option("--cut", help="A position of the log, like flights@12; default: the newest.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; default: the one that most readers have.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +78,7 @@ def compare_command(
     new: Annotated[int, typer.Argument(help="The other one.")],
     changed: Annotated[
         list[str] | None,
-        typer.Option(help="A column that is meant to differ in the new version, or to go; repeatable."),
+        typer.Option(help="A column that is meant to differ in the new version, or to be removed; repeatable."),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Only this day.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -116,8 +114,8 @@ def _dag_of(settings: Settings, plan: Plan) -> str:
 
 
 def refuse_empty(options: Mapping[str, str | None]) -> None:
-    """Raises BadInput for a day or a cut that is given as "", by a variable that a script has not filled: left out, it
-    would widen the work."""
+    """Raises BadInput for a day or a cut that is given as "", by a variable that a script has not filled: read as
+    "not given", it would widen the work."""
     from anabranch.change.request_fields import parameter_error
 
     for name, given in options.items():

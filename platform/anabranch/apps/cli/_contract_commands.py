@@ -35,8 +35,8 @@ def infer_command(
     file: Annotated[
         str,
         typer.Argument(
-            help="Sample records, of which 100,000 are read: one JSON object a line (- for standard input), or rows "
-            "of a .csv, .parquet or .avro file. Or the schema of the records: a file .avsc, or .desc of protoc."
+            help="Sample records (100,000 are read): one JSON object per line (- for standard input), or rows of a "
+            ".csv, .parquet or .avro file. Or the schema of the records: an .avsc file, or a .desc file of protoc."
         ),
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")] = "",
@@ -45,12 +45,12 @@ def infer_command(
         str, typer.Option("--subject", help="Instead of FILE: a subject of the schema registry, like payments-value.")
     ] = "",
     from_log: Annotated[
-        bool, typer.Option("--log", help="Instead of FILE: the newest records of the topic, of which 10,000 are read.")
+        bool, typer.Option("--log", help="Instead of FILE: the 10,000 newest records of the topic.")
     ] = False,
     write: Annotated[bool, typer.Option("--write", help="Write the files into spark_jobs/contracts.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write the contract of records that exist already, and the declaration of their topic, with what is unsure."""
+    """Infer a contract from existing records, and the declaration of their topic; say what is uncertain."""
     from anabranch.contracts.model.topics import TOPIC_NAME
 
     if not event_type or not TOPIC_NAME.fullmatch(topic):
@@ -150,9 +150,9 @@ def _lines(file: str) -> list[str]:
 
 
 def write_declaration(folder: Path, files: dict[str, str], declared: Declarations) -> None:
-    """Write the files of a declaration, or none: a file that can't be loaded beside those that are ``declared`` stops
-    all that starts from then on. Raises Conflict FILE_EXISTS, BadInput TOPIC_DECLARED or EVENT_TYPE_TWICE, or what
-    loading them raises."""
+    """Write the files of a declaration, or none: a file that can't be loaded together with the ``declared`` ones
+    would stop everything that starts afterwards. Raises Conflict FILE_EXISTS, BadInput TOPIC_DECLARED or
+    EVENT_TYPE_TWICE, or what loading them raises."""
     if there := [name for name in files if (folder / name).exists()]:
         raise Conflict(
             "FILE_EXISTS",

@@ -29,7 +29,7 @@ Rows = Annotated[
 ]
 Sent = Annotated[
     Path | None,
-    typer.Option(help="The producer's file of all that was sent: compare the sample views with it, in DuckDB."),
+    typer.Option(help="The producer's file of everything that was sent: compare the sample views with it, in DuckDB."),
 ]
 
 
@@ -43,8 +43,8 @@ def doctor(
     rows: Rows = None,
     sent: Sent = None,
 ) -> None:
-    """Check the invariants of tables, control files and the log's offsets, running or stopped. Changes nothing.
-    Exit code 1 if something is broken."""
+    """Check the invariants of tables, control files and the log's offsets. The platform may run or be stopped.
+    Changes nothing. Exit code 1 if something is broken."""
     from anabranch.apps.cli._context import project
     from anabranch.operate.doctor import CHECKS, Context, examine, log_of
     from anabranch.views import load_views

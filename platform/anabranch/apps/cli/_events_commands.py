@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from anabranch.core.settings import Settings
     from anabranch.ingest.kafka.look import LogRecord
 
-events = typer.Typer(no_args_is_help=True, help="Records of the log: the newest ones, or one at its place.")
-Topic = Annotated[str, typer.Argument(help="The topic, also one that isn't declared.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a record a line.")]
+events = typer.Typer(no_args_is_help=True, help="Records of the log: the newest ones, or one by its offset.")
+Topic = Annotated[str, typer.Argument(help="The topic. It need not be declared.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one record per line.")]
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 _LONG = 400
 
@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
 @events.command()
 def tail(
     topic: Topic,
-    count: Annotated[int, typer.Option("-n", min=0, max=10_000, help="How many of the newest records.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("-n", min=0, max=10_000, help="Number of records.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new records, until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the newest records of a topic, oldest first."""
@@ -49,7 +49,9 @@ def tail(
 @events.command()
 def show(
     topic: Topic,
-    place: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="As `tail` shows it, like 0:17.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PARTITION:OFFSET", help="PARTITION:OFFSET, as `tail` shows it, like 0:17.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show one record, and what landing decided about it."""
@@ -75,7 +77,7 @@ def show(
         typer.echo(f'{{"record": {record.to_json() if record else "null"}, "landed": {said}}}')
         return
     if record is None:
-        typer.echo(f"{topic} {place}: the log holds it no more")
+        typer.echo(f"{topic} {place}: the log doesn't hold it any more")
     else:
         _print(record, as_json=False, whole=True)
     if landed is None:

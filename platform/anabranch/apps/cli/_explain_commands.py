@@ -20,15 +20,17 @@ def register(app: typer.Typer) -> None:
 def explain_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
     key: Annotated[list[str], typer.Option(help="A column of the row's key, like origin=JFK; repeat for each.")],
-    version: Annotated[int | None, typer.Option(help="Its version; the one readers get when left out.")] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; default: the one that readers get.")] = None,
     prefer: Annotated[str, typer.Option(help="Which half serves it: default, complete, fresh or speed.")] = "default",
     cut: Annotated[str | None, typer.Option(help="Explain the row at this cut, like flights@7.")] = None,
     against: Annotated[str | None, typer.Option(help="Also explain how it differs from this cut.")] = None,
     against_version: Annotated[int | None, typer.Option(help="Also explain how it differs in this version.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of events shown; JSON has all.")] = 20,
-    seconds: Annotated[float, typer.Option(min=1, help="Time limit, without the start of Spark.")] = 8.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="Time limit in seconds; the start of Spark isn't counted.")
+    ] = 8.0,
     contributions: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Of how many events it is computed what each contributes.")
+        int, typer.Option(min=0, max=10_000, help="For how many events to compute what each contributes.")
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

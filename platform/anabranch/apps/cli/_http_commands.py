@@ -20,9 +20,9 @@ def register(app: typer.Typer) -> None:
 def allow(
     name: Name,
     topic: Annotated[list[str], typer.Option(help="A topic that it may send to; may be repeated.")],
-    webhook: Annotated[bool, typer.Option("--webhook", help="It signs its requests, as GitHub does.")] = False,
+    webhook: Annotated[bool, typer.Option("--webhook", help="The client signs its requests, as GitHub does.")] = False,
 ) -> None:
-    """Let a client in, and show its token (or its webhook's secret), once."""
+    """Allow a client to send events. Its token (or its webhook's secret) is shown only now."""
     from anabranch.apps.cli._context import project
     from anabranch.core.errors import BadInput
     from anabranch.ingest.http import access
@@ -73,11 +73,11 @@ def list_command() -> None:
 
 @http.command()
 def revoke(name: Name) -> None:
-    """Let a client in no more: within a second."""
+    """Revoke a client's access. Takes effect within a second."""
     from anabranch.core.errors import BadInput
     from anabranch.core.settings import load_settings
     from anabranch.ingest.http import access
 
     if not access.revoke(load_settings(), name):
         raise BadInput("CLIENT_NAME", f"there is no client {name!r}", next_step="anabranch http list")
-    typer.echo(f"{name} is not let in any more")
+    typer.echo(f"{name} can't send events any more")

@@ -10,7 +10,7 @@ import typer
 from anabranch.apps.cli._context import project
 from anabranch.apps.cli._tables import print_whole
 
-TopicName = Annotated[str | None, typer.Argument(help="A topic; all declared topics when left out.")]
+TopicName = Annotated[str | None, typer.Argument(help="A topic; default: all declared topics.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 commands = typer.Typer(no_args_is_help=True, help="Landing: prove completeness, list conflicts, accept losses.")

@@ -27,8 +27,8 @@ def load_command(
 ) -> None:
     """Load files of history straight into landing. Their events reach readers through batch.
 
-    Safe to repeat and to kill: a file is known by its content, and what has landed is skipped. Exit code 1 if a file
-    can't be read; the others are loaded.
+    Safe to repeat and to kill: a file is identified by its content, and rows that have landed are skipped. Exit code 1
+    if a file can't be read; the others are loaded.
     """
     from anabranch.core.engine.lifetime import engine
     from anabranch.core.text.terminal_text import printable

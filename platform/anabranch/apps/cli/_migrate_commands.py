@@ -21,7 +21,7 @@ migrate = typer.Typer(no_args_is_help=True, help="Migrations: move readers from 
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
 VersionNumber = Annotated[int, typer.Argument(min=1, help="The version.")]
 Why = Annotated[str, typer.Option(help="The reason, for the history.")]
-By = Annotated[str | None, typer.Option(help="Who does it; user@host when left out.")]
+By = Annotated[str | None, typer.Option(help="Who does it; default: user@host.")]
 _POLL_SECONDS = 2.0
 """Seconds between two checks while a step soaks."""
 
@@ -38,11 +38,15 @@ def start(
     why: Why,
     steps: Annotated[str, typer.Option(help="The share of readers in each step, in percent.")] = "1,5,25,50,100",
     soak: Annotated[str, typer.Option(help="How long each step is watched, '10 minutes'.")] = "10 minutes",
-    changed: Annotated[list[str] | None, typer.Option(help="A column meant to differ or to go; repeatable.")] = None,
-    check: Annotated[list[str] | None, typer.Option(help="An SQL predicate every row satisfies; repeatable.")] = None,
+    changed: Annotated[
+        list[str] | None, typer.Option(help="A column meant to differ, or to be removed; repeatable.")
+    ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option(help="An SQL predicate that every row must satisfy; repeatable.")
+    ] = None,
     behind: Annotated[int, typer.Option(min=0, help="Epochs that a version may be behind landing.")] = 30,
     by: By = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve without a question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked.")] = False,
 ) -> None:
     """Compare both versions, ask for your approval, and record it. Moves no reader yet: `migrate run` does."""
     from anabranch.apps.cli._context import project_views
@@ -109,7 +113,7 @@ def advance(view: ViewName, by: By = None) -> None:
 
 @migrate.command("run")
 def run_command(view: ViewName, by: By = None) -> None:
-    """Take step after step until it is done, checking every two seconds. May be interrupted and started again.
+    """Take all steps, one after the other, checking every two seconds. Can be interrupted and started again.
 
     Exit code 1 if a check failed or somebody rolled it back: readers are then on the old version.
     """
@@ -144,7 +148,7 @@ def run_command(view: ViewName, by: By = None) -> None:
 
 @migrate.command()
 def halt(view: ViewName, why: Why, by: By = None) -> None:
-    """Halt it: readers keep their versions, and the checks continue."""
+    """Halt the migration: readers keep their versions, and the checks continue."""
     from anabranch.change.migrate.migration import halt as change
 
     _change(change, view, by, why)
@@ -168,7 +172,7 @@ def hasten(view: ViewName, why: Why, by: By = None) -> None:
 
 @migrate.command()
 def rollback(view: ViewName, why: Why, by: By = None) -> None:
-    """Move all readers back to the old version immediately. Works also after a migration is done."""
+    """Move all readers back to the old version immediately, also after the migration is done."""
     from anabranch.change.migrate.migration import rollback as change
 
     _change(change, view, by, why)
@@ -239,8 +243,8 @@ def _versions(settings: Settings, registry: Registry, view: str) -> tuple[View, 
 
 
 def _as_it_is_now(settings: Settings, view: str, moved: Conflict) -> Migration:
-    """Returns the migration after a person or another process changed it first: its checks must go on. Raises ``moved``
-    if it is another conflict, or if the route belongs to no migration any more."""
+    """Returns the migration after a person or another process changed it first: its checks must continue. Raises
+    ``moved`` if it is another conflict, or if the route no longer belongs to a migration."""
     from anabranch.change.migrate.migration_record import migration_of
 
     newest = migration_of(settings, view)

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def up(
     only: Annotated[
         str,
-        typer.Option(help="Only these services or groups (airflow, streams), comma-separated.", metavar="PARTS"),
+        typer.Option(help="Only these parts or groups (airflow, streams), comma-separated.", metavar="PARTS"),
     ] = "",
 ) -> None:
     """Start the platform, wait until it is ready, and leave it running; processes that die are restarted."""
@@ -100,7 +100,7 @@ def down() -> None:
 def restart(
     part: Annotated[str, typer.Argument(help="A part, as `status` names it: landing, speed, kafka, ...")],
 ) -> None:
-    """Stop one part and wait until it runs again; the others go on. Settings stay as they were at `up`."""
+    """Restart one part and wait until it runs; the others keep running. Settings stay as they were at `up`."""
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime.lifecycle import restart as again
 

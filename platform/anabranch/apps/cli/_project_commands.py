@@ -21,7 +21,7 @@ _ORDERS = {
     "FIRST_VIEW": "revenue",
     "FIRST_DAYS": "--from 2025-01-05 --to 2025-01-06",
 }
-"""Placeholders of the template's files, besides PROJECT_NAME, and what stands there in a project of one's own."""
+"""Placeholders of the template's files, in addition to PROJECT_NAME, and their values in a project without a sample."""
 _SAMPLES = {
     "flights": {
         "EXTRAS": "platform,samples",
@@ -61,9 +61,14 @@ def register(app: typer.Typer) -> None:
 
 def init(
     name: Annotated[str, typer.Argument(help="The project's name; its folder is created here.")],
-    sample: Annotated[str, typer.Option(help=f"Sample contracts and views instead: {', '.join(_SAMPLES)}.")] = "",
+    sample: Annotated[
+        str, typer.Option(help=f"Start with the contracts and views of a sample: {', '.join(_SAMPLES)}.")
+    ] = "",
     data: Annotated[
-        str, typer.Option(help=f"What you have: {', '.join(_STARTS)}. Asked for in a terminal; decides what is shown.")
+        str,
+        typer.Option(
+            help=f"What you have: {', '.join(_STARTS)}. Decides which next steps are shown; a terminal asks for it."
+        ),
     ] = "",
 ) -> None:
     """Create a project: contracts, a view with its test, DAGs, settings, a compose file. Needs no checkout."""

@@ -32,7 +32,7 @@ def list_command(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of records with --kind.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON lists them always."""
+    """Count the records of TOPIC in quarantine by kind; with --kind, list them. JSON always lists them."""
     from anabranch.ingest.landing.audit.quarantine import find_quarantined, kinds_quarantined
     from anabranch.ingest.landing.audit.report import kinds_table, place, quarantine_table
 
@@ -76,9 +76,9 @@ def release_command(
     at: Annotated[str | None, typer.Option(metavar="PARTITION:OFFSET", help="One record only.")] = None,
     kind: Kind = None,
     why: Annotated[str, typer.Option(help="What was fixed; recorded with the epoch.")] = "mended",
-    by: Annotated[str | None, typer.Option(help="Who does it, recorded too; user@host when left out.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who does it; recorded too. Default: user@host.")] = None,
 ) -> None:
-    """Decide again by today's contracts. Records that are valid now land as a new epoch, with the reason."""
+    """Check the records again by today's contracts. Those that are valid now land as a new epoch, with the reason."""
     from anabranch.core.engine.lifetime import engine
     from anabranch.core.settings import user_at_host
     from anabranch.ingest.landing.audit.quarantine import kinds_quarantined, release

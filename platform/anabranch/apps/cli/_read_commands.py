@@ -29,15 +29,13 @@ def register(app: typer.Typer) -> None:
 
 def read_command(
     view: Annotated[str, typer.Argument(help="The view's name.")],
-    version: Annotated[int | None, typer.Option(help="Its version; the one from its route when left out.")] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; default: the one from its route.")] = None,
     where: Annotated[str | None, typer.Option(help="An SQL predicate over the view's columns.")] = None,
     column: Annotated[list[str] | None, typer.Option("--columns", help="Only this column (repeatable).")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help=f"Maximum number of rows; {SHOWN} in a table.")] = None,
     prefer: Annotated[str, typer.Option(help="Which half serves: default, complete, fresh or speed.")] = "default",
     partition: Annotated[list[str] | None, typer.Option(help="Only this day (repeatable).")] = None,
-    reader: Annotated[
-        str | None, typer.Option(help="The reader's name, for the route; user@host when left out.")
-    ] = None,
+    reader: Annotated[str | None, typer.Option(help="The reader's name, for the route; default: user@host.")] = None,
     at_least: Annotated[str | None, typer.Option(help="A position that must be covered, like flights@12.")] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for that position.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: rows and what they cover.")] = False,

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 replay = typer.Typer(no_args_is_help=True, help="Replays: run a view's stream again from history.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
-Version = Annotated[int | None, typer.Option(help="The view's version; when left out, what most readers have.")]
-From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD; the whole view when left out.")]
+Version = Annotated[int | None, typer.Option(help="The view's version; default: the one that most readers have.")]
+From = Annotated[str | None, typer.Option("--from", help="The first day, YYYY-MM-DD; default: the whole view.")]
 To = Annotated[str | None, typer.Option("--to", help="The last day, inclusive.")]
 Since = Annotated[str | None, typer.Option(help="The days of events that landed after this cut, like flights@12.")]
-Until = Annotated[str | None, typer.Option(help="Up to this cut, like flights@20; the newest when left out.")]
-Share = Annotated[float | None, typer.Option(help="Maximum percent of all cores; 10 when left out.")]
-Source = Annotated[str, typer.Option(help="Where bytes are read from: landing, or log, if it still has them.")]
+Until = Annotated[str | None, typer.Option(help="Up to this cut, like flights@20; default: the newest.")]
+Share = Annotated[float | None, typer.Option(help="Maximum percent of all cores; default: 10.")]
+Source = Annotated[str, typer.Option(help="Read records from landing, or from the log if it still has them.")]
 Speed = Annotated[float | None, typer.Option(help="Maximum multiple of real time; 0 for no limit.")]
 
 
@@ -107,7 +107,7 @@ def pace(view: ViewName, version: Version = None, share: Share = None, speed: Sp
 
 @replay.command()
 def cancel(view: ViewName, version: Version = None) -> None:
-    """Cancel the running or killed replay. Deletes everything that it made, and publishes nothing."""
+    """Cancel the running or killed replay. Deletes everything that it wrote, and publishes nothing."""
     from anabranch.change.replay.control import cancel as end
     from anabranch.core.settings import user_at_host
 

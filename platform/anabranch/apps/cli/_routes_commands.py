@@ -66,8 +66,10 @@ def set_command(
     view: ViewName,
     shares: Annotated[list[str], typer.Argument(help="VERSION=PERCENT of each version, adding up to 100: 1=75 2=25")],
     why: Annotated[str, typer.Option(help="The reason, for the history.")],
-    by: Annotated[str | None, typer.Option(help="Who changes it; user@host when left out.")] = None,
-    after: Annotated[int | None, typer.Option(min=0, help="Only if this is still the newest route's number.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who changes it; default: user@host.")] = None,
+    after: Annotated[
+        int | None, typer.Option(min=0, help="Change it only if the newest route still has this number.")
+    ] = None,
 ) -> None:
     """Set the readers' versions from now on. 1=100 is a rollback: readers are back within five seconds."""
     from anabranch.core.settings import load_settings, user_at_host

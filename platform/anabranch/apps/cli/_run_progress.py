@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 6 * 3600
 
 def carried_out(settings: Settings, dag: str, asked: Mapping[str, Any], *, wait: bool, approve: bool) -> None:
     """Triggers ``dag`` with these parameters, and prints its tasks' states until it ends. Exit code 1 if it failed.
-    Raises BadInput PARAMETER if the approval is to be given and nobody waits for its request."""
+    Raises BadInput PARAMETER if the approval is to be given and the command doesn't wait for the run."""
     from anabranch.apps.airflow.client import Client
     from anabranch.core.airflow_settings import airflow_api
     from anabranch.operate.runtime.secret_files import airflow_login
@@ -80,8 +80,8 @@ class _Progress:
                 raise
 
     def failed(self, failure: TryAgain) -> None:
-        """Says that Airflow doesn't answer, once until it does, also if the reason changes: the command goes on
-        waiting."""
+        """Says that Airflow doesn't answer, once until it does, also if the reason changes; the command keeps waiting for
+        it."""
         if not self._failing:
             self._failing = True
-            typer.echo(printable(f"{failure.what}; the run goes on, and so does this command"), err=True)
+            typer.echo(printable(f"{failure.what}; the run continues, and this command keeps waiting"), err=True)

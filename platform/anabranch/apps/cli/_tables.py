@@ -1,4 +1,4 @@
-"""Prints tables so that they are whole in a narrow terminal, of 80 columns, say: nothing is cut off."""
+"""Prints tables that fit a narrow terminal, for example of 80 columns: nothing is cut off."""
 
 from __future__ import annotations
 

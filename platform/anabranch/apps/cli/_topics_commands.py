@@ -13,7 +13,7 @@ from anabranch.apps.cli._context import project
 from anabranch.apps.cli._tables import print_whole
 from anabranch.apps.cli._try_records_command import try_records
 
-topics = typer.Typer(no_args_is_help=True, help="Topics: added, declared, created, drifted, tried.")
+topics = typer.Typer(no_args_is_help=True, help="Topics: add, list, create, compare with the broker, try samples.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

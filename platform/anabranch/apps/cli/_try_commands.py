@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def try_command(
-    file: Annotated[str, typer.Argument(help="A .py or .sql file with a view, which needn't be declared.")],
+    file: Annotated[str, typer.Argument(help="A .py or .sql file with a view. It need not be in the project.")],
     days: Annotated[str, typer.Option(help="2013-01-01 or 2013-01-01..2013-01-03; none for a kappa view.")] = "",
     view: Annotated[str | None, typer.Option(help="Which view, if the file has several.")] = None,
     rows: Annotated[int, typer.Option(min=0, max=1000, help="Maximum number of rows shown.")] = 10,

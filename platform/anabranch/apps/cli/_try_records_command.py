@@ -25,8 +25,10 @@ def try_records(
     file: Annotated[
         str | None, typer.Argument(help="A file of samples (.jsonl, .csv, .parquet, .avro); or use --last.")
     ] = None,
-    last: Annotated[int, typer.Option(min=0, help="Instead of a file: so many of the newest records of the log.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many rows of the file are tried.")] = 10_000,
+    last: Annotated[
+        int, typer.Option(min=0, help="Instead of a file: this many of the newest records of the log.")
+    ] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of rows of the file to try.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many records would be valid, late, duplicates or quarantined, and why. Lands nothing. Starts Spark.

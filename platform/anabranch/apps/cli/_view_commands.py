@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anabranch.core.settings import Settings
     from anabranch.views import View
 
-views = typer.Typer(no_args_is_help=True, help="Views: declared, checked, registered.")
+views = typer.Typer(no_args_is_help=True, help="Views: list them, check them, list their dirty days.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -91,7 +91,7 @@ def _definition_state(settings: Settings, view: View) -> str:
 @views.command()
 def dirty(
     name: Annotated[str, typer.Argument(help="The view.")],
-    version: Annotated[int | None, typer.Option(help="Its version; the newest one when left out.")] = None,
+    version: Annotated[int | None, typer.Option(help="Its version; default: the newest one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the published days for which more events have landed since, which the repair DAG rebuilds; and the
@@ -128,10 +128,10 @@ def dirty(
 
 @views.command()
 def check(
-    name: Annotated[str | None, typer.Argument(help="Only this view; every one when left out.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Only this view; default: every one.")] = None,
 ) -> None:
-    """Check that definitions can be equal in both paths, and weren't changed under their version, and which have no
-    DAG. Writes nothing.
+    """Check that definitions can be equal in both paths, and haven't changed since their version was registered; say
+    which have no DAG. Writes nothing.
 
     Exit code 1 if a view is refused; the others are still checked.
     """

@@ -47,9 +47,11 @@ def _group() -> None:
 def flights(
     first: Annotated[str, typer.Option("--from", help="First day of departure, YYYY-MM-DD.")] = "2013-01-01",
     days: Annotated[int, typer.Option(help="How many days.")] = 31,
-    rate: Annotated[float | None, typer.Option(help="Events a second.", metavar="N")] = None,
+    rate: Annotated[float | None, typer.Option(help="Events per second.", metavar="N")] = None,
     speed: Annotated[str | None, typer.Option(help="How much faster than real time, like 3600x.")] = None,
-    log: Annotated[Path | None, typer.Option(help="The file of all that was sent (Parquet).", metavar="FILE")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Write everything that was sent to this Parquet file.", metavar="FILE")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     seed: Annotated[int, typer.Option(rich_help_panel=_FAULTS, help="The same seed gives the same faults.")] = 2013,
     faults: Annotated[bool, typer.Option("--faults", rich_help_panel=_FAULTS, help="A few of each fault.")] = False,
@@ -108,8 +110,8 @@ def events(
 @produce.command()
 def records(
     topic: Annotated[str, typer.Argument(help="The topic.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A record a line, as JSON; - reads the standard input.")],
-    rate: Annotated[float | None, typer.Option(help="Records a second, at most.", metavar="N")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="One JSON record per line; - reads the standard input.")],
+    rate: Annotated[float | None, typer.Option(help="Maximum number of records per second.", metavar="N")] = None,
 ) -> None:
     """Send the lines of a file as they are: events with their envelope, or the plain JSON of a mapped topic."""
     import sys
@@ -243,4 +245,4 @@ def _print(summary: Summary) -> None:
     console = Console()
     if summary.faults:
         console.print("faults: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(summary.faults.items())))
-    console.print(f"file of all that was sent: {summary.file}", soft_wrap=True)
+    console.print(f"file of everything that was sent: {summary.file}", soft_wrap=True)

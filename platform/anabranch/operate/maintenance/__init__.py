@@ -7,7 +7,8 @@ nothing is changed. Safe to repeat and to kill at any point.
 and writes them, `_compaction_journal` records the work in progress), `_log_retention` writes checkpoints and deletes
 old commits, `_vacuum` deletes old data files. `_retention_holds` says which replay still needs them. Then
 `_unpublished_builds` deletes staged files of versions without a table, and `_orphans` what runs left outside of the
-tables. `_concurrent_files` measures folders that others write to meanwhile.
+tables. `_concurrent_files` measures folders that others write to meanwhile. Ages and other limits are in `Policy`
+(`_report`); those of tables are properties of the table (`lake.commits`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
 from anabranch.operate.runtime.lag import _alarm, lag
-from anabranch.operate.runtime.secret_files import airflow_login, fernet_key, secret
+from anabranch.operate.runtime.secret_files import airflow_login, airflow_passwords, fernet_key, secret
 from cryptography.fernet import Fernet
 
 pytestmark = pytest.mark.unit
@@ -89,6 +89,32 @@ def test_no_broker_of_ours_beside_another_cluster(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as refused:
         parts_named(settings, ["kafka"])
     assert refused.value.code == "PART_EXTERNAL"
+
+
+def test_parts_of_two_projects_have_nothing_in_common_but_programs(tmp_path: Path) -> None:
+    """Each with its own home and ports. What a part is given holds no path, port or secret of the other project."""
+    names = [name for name in Settings.model_fields if name.endswith("_port")]
+
+    def project(name: str, first_port: int) -> Settings:
+        ports: dict[str, Any] = {each: first_port + place for place, each in enumerate(names)}
+        return Settings(project=tmp_path / name, home=tmp_path / f"{name}-home", airflow_logins={"anna": "op"}, **ports)
+
+    first, second = project("shop", 20_001), project("bakery", 30_001)
+
+    def own(settings: Settings) -> set[str]:
+        secrets = {secret(settings, name) for name in ("postgres", "airflow_api", "airflow_jwt")}
+        secrets |= {fernet_key(settings), *airflow_passwords(settings).values()}
+        return secrets | {str(settings.project), str(settings.home), *(str(getattr(settings, name)) for name in names)}
+
+    assert not own(first) & own(second)
+    for settings, other in ((first, second), (second, first)):
+        for part in catalog(settings):
+            given = [*part.command, str(part.cwd), str(part.log), *part.env.values(), *map(str, part.ports.values())]
+            assert [text for text in given for word in own(other) if word in text] == [], part.name
+        assert [word for word in own(other) if word in "\n".join(properties(settings).values())] == []
+    assert place(first).data != place(second).data, "the folder of the database"
+    shared = airflow_environment(first).items() & airflow_environment(second).items()
+    assert not [name for name, _ in shared if name.endswith(("_HOME", "_CONN", "_KEY", "_SECRET", "_PORT", "_FOLDER"))]
 
 
 def test_everything_listens_on_loopback(settings: Settings) -> None:

@@ -60,7 +60,7 @@ def test_a_failure_is_a_story(spark: SparkSession, tmp_path: Path) -> None:
     assert error.code == "PROOF_ORDER"
     assert error.fields["view"] == "numbered"
     assert error.fields["events"] == 2
-    assert "test_proofs.py:" in text
+    assert "test_prove.py:" in text
     for said in (
         "row_number numbers tied rows",
         "add 'log_partition' and 'log_offset'",

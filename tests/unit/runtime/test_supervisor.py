@@ -516,6 +516,24 @@ def test_stop_goes_in_reverse_order_and_twice(settings: Settings) -> None:
     assert _stop_services.stop(settings) == []
 
 
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_stop_leaves_the_parts_of_another_project_alone(tmp_path: Path, stopped: int) -> None:
+    """Whichever of two projects is stopped, the one that was started first or the other: its parts have equal names."""
+    projects = [Settings(home=tmp_path / name) for name in ("shop", "bakery")]
+    for settings in projects:
+        for name in ("kafka", "landing"):
+            recorded(settings, part(settings, name))
+    other = projects[1 - stopped]
+    before = process_registry.read(other)
+    try:
+        assert sorted(_stop_services.stop(projects[stopped])) == ["kafka", "landing"]
+        assert process_registry.read(projects[stopped]) == {}
+        assert process_registry.read(other) == before
+        assert all(record.process() is not None for record in before.values())
+    finally:
+        assert sorted(_stop_services.stop(other)) == ["kafka", "landing"]
+
+
 def test_live_leftovers_are_refused_dead_ones_tidied(settings: Settings) -> None:
     record = recorded(settings, part(settings, "kafka"))
     with pytest.raises(Conflict) as refused:
