@@ -104,7 +104,7 @@ def test_a_name_of_nothing_is_found(line: str) -> None:
     "line",
     [
         "`serve/read_plan.py: pin`, `table_snapshots.py`",
-        "`ingest/landing/decoding/_decode.py`, by `decoding/_validity.py` and then `writer.py: numbered`",
+        "`ingest/landing/decoding/_decode.py`, by `decoding/_validity.py` and then `epochs.py: numbered`",
         "`operate/jobs/rebuild.py`, `certify.py`",
         "`lake.files`, `.log`; `core.engine`; `tests/spark`; `serve.read_plan`",
     ],

@@ -80,8 +80,7 @@ class _Progress:
                 raise
 
     def failed(self, failure: TryAgain) -> None:
-        """Says that Airflow doesn't answer, once until it does, also if the reason changes; the command keeps waiting for
-        it."""
+        """Says that Airflow doesn't answer, once until it does, also if the reason changes."""
         if not self._failing:
             self._failing = True
             typer.echo(printable(f"{failure.what}; the run continues, and this command keeps waiting"), err=True)
