@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, zip_longest
 from pathlib import Path
@@ -144,7 +144,7 @@ def tries(found: Mapping[Point, int], rng: Random, done: Mapping[Point, int] = _
                 yield Try(point, next(passes[point]), after=number % 2 == 1, alone=number % 3 == 2)
 
 
-def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> Iterator[Outcome]:
+def sweep(world: World, stage: Stage, chosen: Sequence[Try], tell: Callable[[str], None]) -> Generator[Outcome]:
     """All of them, in their order. While one is judged, the program of the next one starts its engine."""
     begun, logs = time.monotonic(), cycle([world.root / "try.log", world.root / "next.log"])
     waiting = deque([begin(world, chosen[0], next(logs))] if chosen else [])
