@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tracemalloc
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -311,6 +312,8 @@ def test_a_month_of_commits_is_not_held_at_once(tmp_path: Path) -> None:
         info = {"commitInfo": {"timestamp": version, "userMetadata": note}}
         (log / f"{version:020d}.json").write_text(json.dumps(info, separators=(",", ":")))
     feeds = partial(LandingFeed, {"flights": str(tmp_path)}, tmp_path, mirror=lambda *_: Shown(tmp_path))
+    # pathlib interns names: the table of all interned texts may grow, at once, by megabytes of other tests' texts.
+    interned = [sys.intern(path.name) for path in log.iterdir()]
     tracemalloc.start()
     try:
         held, peak = tracemalloc.get_traced_memory()
@@ -329,6 +332,7 @@ def test_a_month_of_commits_is_not_held_at_once(tmp_path: Path) -> None:
     assert feed.event_seconds == many - 1
     assert peak < 300 * many, "only the names of a list, and a commit at a time"
     assert held < 100_000
+    assert len(interned) == many
 
 
 class Decoded(LogMirror):
