@@ -46,6 +46,9 @@ BODY = json.loads(Event("1", "/s", "parcel.seen", "k", datetime(2013, 1, 1, tzin
         {"day": None, "kind": None, "big": None, "weight": None, "parts": None},
         {"unknown": {"to": ["the", "contract"]}},
         {"seen_at": "2013-01-01T00:00:00.123456+05:30"},
+        {"seen_at": "0001-01-01T00:00:00Z"},
+        {"seen_at": "0001-01-01T00:00:00-05:00"},
+        {"seen_at": "9999-12-31T23:59:59+05:00"},
     ],
 )
 def test_good_data_passes(more: dict[str, Any]) -> None:
@@ -72,6 +75,8 @@ def test_good_data_passes(more: dict[str, Any]) -> None:
         ("seen_at", "2013-01-01T00:00:00"),
         ("seen_at", "2016-12-31T23:59:60Z"),
         ("seen_at", "0000-01-01T00:00:00Z"),
+        ("seen_at", "0001-01-01T00:00:00+23:00"),
+        ("seen_at", "9999-12-31T23:59:59-23:00"),
     ],
 )
 def test_a_wrong_field_is_named(field: str, value: object) -> None:

@@ -1,9 +1,10 @@
 """Validates an event against its contract before it is sent.
 
 This is at least as strict as landing: an ``integer`` is a JSON integer of 64 bits (``5.0`` isn't one), a ``number`` is
-within the range of a double, and a ``date-time`` has upper case ``T`` and ``Z``, a year from 0001 and no leap second,
-because Spark's parser requires the same. A decimal is checked as it is written, and a map must have each key once. An
-event that passes may still be quarantined for its time (absurd, or in the future), never for its shape.
+within the range of a double, and a ``date-time`` has upper case ``T`` and ``Z``, a year from 0001 to 9999 (in UTC, too)
+and no leap second, because Spark's parser requires the same. A decimal is checked as it is written, and a map must have
+each key once. An event that passes may still be quarantined for its time (absurd, or in the future), never for its
+shape.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _INT64 = 2**63
 _DATE_TIME = {
     "type": "string",
     "format": "date-time",
-    "pattern": r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$",
+    "pattern": r"^(?!0000|0001-01-01T.*\+(?!00:00)|9999-12-31T.*-(?!00:00))"
+    r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$",
 }
 _WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^(?!0000)\d{4}-\d{2}-\d{2}$"}
 _TEXT = {"type": "string", "minLength": 1}
