@@ -218,6 +218,13 @@ def test_a_partition_that_lags_holds_on_to_what_it_may_repeat_while_its_records_
     assert duplicates.find_duplicates(batch(("0", at_the_end))).tolist() == [True]
 
 
+def test_a_record_of_the_first_year_ends_no_landing(landing: Landing) -> None:
+    landing.land([departed("0", NOON)])
+    first_year = batch(("broken", datetime(1, 1, 1, tzinfo=UTC)), decision="quarantined")
+    rows = pa.concat_tables([batch(("0", NOON + HORIZON)), first_year])
+    assert opened(landing).find_duplicates(rows).tolist() == [True, False]
+
+
 def test_a_clock_that_erred_once_costs_nothing(landing: Landing) -> None:
     landing.land([departed("a", datetime.now(UTC))])
     duplicates = opened(landing)

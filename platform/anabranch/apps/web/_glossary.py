@@ -11,9 +11,10 @@ TERMS: Mapping[str, str] = {
     "certificate": "record that both paths of a partition were equal at a cut, or where they differed, with counts and "
     "hashes",
     "equal": "said of a partition: at one cut both paths gave the same rows",
-    "publish": "one commit that makes certified partitions visible",
+    "publish": "one commit that makes certified partitions visible; it writes to no other system",
     "dirty partition": "a published partition for which later events have landed",
-    "late event": "one that came after the watermark had passed; it is in the batch half, never in the speed half",
+    "late event": "one that came after the watermark had passed (event_time < W(e) - L). It is in the batch half, "
+    "never in the speed half; landing decides it once, for all views",
     "replay": "running a view's stream again from history, published in one commit",
     "retire": "ending a version that nobody reads; its tables are deleted later, on request",
 }

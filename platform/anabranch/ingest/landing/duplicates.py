@@ -160,7 +160,8 @@ class Duplicates:
         """The first day within the horizon of a record with this append time."""
         if self._every_age:
             return _FIRST_DAY
-        return (append_time.astimezone(UTC) - self._topic.duplicate_horizon).date()
+        horizon, first = self._topic.duplicate_horizon, datetime.combine(_FIRST_DAY, time.min, UTC)
+        return (max(append_time, first + horizon) - horizon).astimezone(UTC).date()
 
     def _origin(self) -> Origin:
         committed = latest_commit(self._table)
