@@ -96,8 +96,10 @@ def drop_version(ref: VersionRef, by: str) -> int:
     """Delete the tables of a retired version as ``serve.retirement.drop`` does, and return the bytes freed. Its killed
     replays are cancelled first: one that continued would make the tables again. Raises what that raises, and Conflict
     REPLAY_RUNNING."""
+    if not _is_retired(ref):
+        return drop(ref)  # which refuses it; a lock would be left behind
     with replay_lock(ref):
-        if ref.version in retired_versions(ref.settings, ref.name):
+        if _is_retired(ref):
             _end_all(ref, by)
         return drop(ref)
 
@@ -107,12 +109,18 @@ def reinstate_version(ref: VersionRef, *, by: str, why: str) -> Route:
     have left. If it completes a killed drop, killed replays are cancelled first, as a drop does: their files go, and
     they would make tables next to those of the stream that begins anew. Otherwise they continue when they are cleared.
     Raises what that raises, and Conflict REPLAY_RUNNING."""
+    if not _is_retired(ref):
+        return reinstate(ref, by=by, why=why)  # which refuses it; a lock would be left behind
     with replay_lock(ref):
-        if ref.version in retired_versions(ref.settings, ref.name) and storage_of(ref.dropping).exists(ref.dropping):
+        if _is_retired(ref) and storage_of(ref.dropping).exists(ref.dropping):
             _end_all(ref, by)
         for state in incompletely_deleted(ref):
             delete_files(ref.settings, state)
         return reinstate(ref, by=by, why=why)
+
+
+def _is_retired(ref: VersionRef) -> bool:
+    return ref.version in retired_versions(ref.settings, ref.name)
 
 
 def _end_all(ref: VersionRef, by: str) -> None:
