@@ -108,6 +108,27 @@ def unexpected(rows: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str 
     }
 
 
+def check_decisions(
+    spark: SparkSession,
+    conf: Mapping[str, str],
+    topic: Topic,
+    good: Mapping[str, tuple[bytes, Mapping[str, Any]]],
+    bad: Mapping[str, tuple[bytes, str]],
+    absent: Mapping[str, Any],
+) -> None:
+    """Landing takes the ``good`` records with these fields and otherwise those of ``absent``, and puts the ``bad`` ones
+    into quarantine for these reasons. All are of the topic's first contract."""
+    own = spark.newSession()
+    for key, value in conf.items():
+        own.conf.set(key, value)
+    contract, values = topic.contracts[0], {name: value for name, (value, _) in {**good, **bad}.items()}
+    rows = decided(own, values, topic)
+    reasons = dict.fromkeys(good) | {name: f"contract: {reason}" for name, (_, reason) in bad.items()}
+    assert unexpected(rows, reasons) == {}
+    landed = {name: as_dicts(rows[name][contract.column], contract.schema) for name in good}
+    assert landed == {name: {**absent, **right} for name, (_, right) in good.items()}
+
+
 def as_dicts(value: Any, node: Mapping[str, Any]) -> Any:
     """Arrow gives a map as a list of pairs; each key must be there once."""
     if value is None:

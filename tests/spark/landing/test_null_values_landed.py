@@ -12,7 +12,7 @@ from anabranch.contracts import Avro, Contract, PlainJson, Record, Topic, TypeFi
 from anabranch.core.engine.spark import LIVE
 from anabranch.ingest.landing.decoding import decode_fast, raw_frame
 from support.avro_records import avro
-from support.things_topic import as_dicts, decided, unexpected
+from support.things_topic import check_decisions, decided, unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,15 +170,8 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("settings", [{}, LIVE], ids=["compiled", "interpreted"])
 def test_every_record_gets_its_decision(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    own = spark.newSession()
-    for key, value in {"spark.sql.codegen.wholeStage": "false", **settings}.items():
-        own.conf.set(key, value)
-    values = {name: value for name, (value, _) in {**GOOD, **BAD}.items()}
-    rows = decided(own, values, TOPIC)
-    reasons = dict.fromkeys(GOOD) | {name: f"contract: {reason}" for name, (_, reason) in BAD.items()}
-    assert unexpected(rows, reasons) == {}
-    landed = {name: as_dicts(rows[name]["thing_made"], MADE.schema) for name in GOOD}
-    assert landed == {name: {**dict.fromkeys(FIELDS), **right} for name, (_, right) in GOOD.items()}
+    conf = {"spark.sql.codegen.wholeStage": "false", **settings}
+    check_decisions(spark, conf, TOPIC, GOOD, BAD, dict.fromkeys(FIELDS))
 
 
 def test_each_contract_decides_for_its_own_records(spark: SparkSession) -> None:

@@ -95,7 +95,8 @@ class WaitUntilCaughtUp(BaseSensorOperator):
     def poke(self, context: Context) -> bool | PokeReturnValue:
         from anabranch.change.migrate.promotion_checks import epochs_behind
 
-        ref = VersionRef(load_settings(), self.planned["view"], self.planned["new"])
+        settings = load_settings()
+        ref = VersionRef(settings, self.planned["view"], self.planned["new"])
         try:
             epochs = epochs_behind(ref)
         except (TryAgain, BadInput) as wait:
@@ -107,8 +108,8 @@ class WaitUntilCaughtUp(BaseSensorOperator):
         if epochs > context["params"]["behind"]:
             return False
         with failing(NOTHING_STARTED):
-            _, old, new, topics = _request(load_settings(), context["params"], self.planned)
-            built, shown = _build_plan(load_settings(), old, new, topics)
+            _, old, new, topics = _request(settings, context["params"], self.planned)
+            built, shown = _build_plan(settings, old, new, topics)
         self.log.info("%s", shown)
         kept = {name: self.planned[name] for name in ("view", "old", "new", "run")}
         return PokeReturnValue(True, {**built, **kept, "text": f"{_headline(self.planned)}\n{shown}"})

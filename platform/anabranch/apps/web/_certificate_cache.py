@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from threading import Lock
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -18,7 +17,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake import open_table
 from anabranch.lake.files import parquet_file
 from anabranch.lake.layout import VersionRef, certificates_table
-from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.log.delta_tables import data_path, folder_of
 
 CertificateSummaries = Mapping[date | None, "CertificateSummary"]
 _COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
@@ -53,7 +52,7 @@ class _CachedTable:
         marks = {key: dict(known) for key, known in self.marks.items()}  # copied: a page may be reading the old ones
         for path, view in zip(actions["path"].to_pylist(), actions["partition.view"].to_pylist(), strict=True):
             if path not in self.files:
-                _add_newest(marks, view, base / unquote(path))
+                _add_newest(marks, view, data_path(base, path))
                 self.files.add(path)
         self.marks, self.version = marks, self.table.version()
 

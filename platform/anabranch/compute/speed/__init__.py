@@ -5,8 +5,8 @@ metadata names the micro-batch and the cut; ``status`` writes what each stream d
 
 In the order in which they act: ``service`` runs all views of the process (``_definition_watcher`` and ``_stream_watch``
 tell it when to restart); ``view_stream`` starts one stream, after ``checkpoint_handover``; per micro-batch ``_sink``
-(or ``_partition_sink`` for refresh="partitions") reads its end and its cut (``_cut_resolver``),
-checks ``_dropped_rows``, and commits through ``table`` (``_large_merge`` for many rows). ``_failing_event`` explains a
+(or ``_partition_sink`` for refresh="partitions") reads its end and its cut (``_cut_resolver``), checks
+``_dropped_rows``, and commits through ``table`` (``_large_merge`` for many rows). ``_failing_event`` explains a
 failure.
 """
 

@@ -1,9 +1,8 @@
 """The web application: authorises requests, makes records of them, and answers when the broker has them.
 
-Answers are JSON. 200: every record is in the log, with its partition and offset (null: the broker
-didn't name it). 401: an unknown token or a wrong
-signature, and nothing more. 4xx: nothing was sent. 429 and 503 with ``Retry-After``: send it again, with the same ids;
-landing keeps one of each.
+Answers are JSON. 200: every record is in the log, with its partition and offset (null: the broker didn't name it). 401:
+an unknown token or a wrong signature, and nothing more. 4xx: nothing was sent. 429 and 503 with ``Retry-After``: send
+it again, with the same ids; landing keeps one of each.
 """
 
 from __future__ import annotations

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from anabranch.compute.batch.manifest import builds_folder, expired_manifests, manifests, read_file
+from anabranch.compute.batch.manifest import builds_folder, read_file
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
-from anabranch.lake.files import BUILDS
 from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG
-from anabranch.operate.maintenance._report import HOUR, Action, ActionKind, Policy
-from anabranch.operate.maintenance._vacuum import LEAST, clear_builds, files_with_times
+from anabranch.operate.maintenance._report import Action, ActionKind, Policy
+from anabranch.operate.maintenance._vacuum import LEAST, delete, files_with_times, manifests_in_use
 
 
 def unpublished(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -34,11 +33,8 @@ def unpublished(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
         found = [(path, size) for path, size in old if str(path.relative_to(base)) not in needed]
         if _is_a_table(ref):  # it was just published
             continue
-        for path, _ in found if not plan else ():
-            storage_of(path).remove(path)
-            storage_of(path).remove(path.with_name(f".{path.name}.crc"))
         if not plan:
-            clear_builds(base / BUILDS, policy.now - LEAST)
+            delete(base, [path for path, _ in found], policy)
         if found:
             said = "files of builds that were never published"
             yield Action(ActionKind.CLEANED, where, said, len(found), sum(size for _, size in found))
@@ -52,7 +48,7 @@ def _is_a_table(ref: VersionRef) -> bool:
 def _named(ref: VersionRef, policy: Policy) -> tuple[set[str], str]:
     """The files that manifests name, and which manifest can't be read."""
     names = set[str]()
-    for path in [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]:
+    for path in manifests_in_use(ref, policy):
         build = read_file(path)
         if build is None and storage_of(path).exists(path):
             return set(), f"{path.name} is no manifest that can be read"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +63,9 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
             if replay := replay_over(settings, place.name):
                 yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
                 return
-        found, storage = unneeded(settings, place, policy), storage_of(Path(place.uri))
+        found = unneeded(settings, place, policy)
         if not plan:
-            for old in found:
-                storage.remove(old.path)
-                storage.remove(old.path.with_name(f".{old.path.name}.crc"))  # Hadoop's
-            clear_builds(Path(place.uri) / BUILDS, policy.now - LEAST)
+            delete(Path(place.uri), [old.path for old in found], policy)
     if found:
         yield Action(ActionKind.CLEANED, str(place), "old data files", len(found), sum(old.size for old in found))
 
@@ -128,16 +125,24 @@ def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
 def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collection[str]:
     if place.kind != "batch":
         return ()
-    ref = VersionRef(settings, place.name, place.version)
-    named = [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]
+    named = manifests_in_use(VersionRef(settings, place.name, place.version), policy)
     # Raises if one can't be read: then nothing of the table is deleted.
     return {file.path for path in named for file in files_of(path)}
 
 
-def clear_builds(builds: Path, before: float) -> None:
-    """Deletes staging folders that hold no data file and were not written recently."""
-    storage = storage_of(builds)
-    for folder in listed(builds):
+def manifests_in_use(ref: VersionRef, policy: Policy) -> list[Path]:
+    """Returns the manifests of builds that may be published, or just be being published."""
+    return [*manifests(ref), *expired_manifests(ref, after=policy.now - HOUR)]
+
+
+def delete(base: Path, files: Iterable[Path], policy: Policy) -> None:
+    """Deletes data files of the table at ``base``, and its staging folders that hold none and were not written
+    recently."""
+    for path in files:
+        storage_of(path).remove(path)
+        storage_of(path).remove(path.with_name(f".{path.name}.crc"))  # Hadoop's
+    storage = storage_of(base)
+    for folder in listed(base / BUILDS):
         data = (entry for entry in storage.entries(folder) if entry.path.suffix == ".parquet")
-        if touched(folder) < before and next(data, None) is None:
+        if touched(folder) < policy.now - LEAST and next(data, None) is None:
             discard(folder)
