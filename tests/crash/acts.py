@@ -222,9 +222,10 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 
 def main(name: str, scratch: str) -> int:
     from anabranch.core.engine.spark import session
+    from support.short_engines import SMALL_JOBS
 
     settings = load_settings()
-    stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash"))
+    stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash", SMALL_JOBS))
     if sys.stdin.readline():
         ACTS[name].carry_out(stage)
     return 0
