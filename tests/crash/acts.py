@@ -170,7 +170,18 @@ def narrow(topic: Topic) -> Topic:
 
 _LANDING = ("ingest", "contracts")
 _SPEED = ("compute.speed", "views")
-_BATCH = ("compute.batch", "certify", "change", "views")
+_BATCH = (
+    "compute.batch",
+    "certify",
+    "views",
+    "change._time_fit",
+    "change.dirty_partitions",
+    "change.estimates",
+    "change.publish_run",
+    "change.reprocess_plan",
+    "change.reprocess_request",
+    "change.request_fields",
+)
 _REPLAY = ("change.replay", "compute.speed", "compute.batch", "certify", "views")
 _ROUTES = (
     "serve",
