@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from anabranch.contracts import load_declarations
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.core.old_names import first_name, renamed
+from anabranch.core.old_names import first_name, full_name, renamed
 from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
 
@@ -53,7 +53,7 @@ def test_each_old_module_gives_the_new_one(old: str, new: str) -> None:
         warnings.simplefilter("ignore")
         sys.modules.pop(f"anabranch.{old}", None)
         module = import_module(f"anabranch.{old}")
-        target = import_module(f"anabranch.{new}")
+        target = import_module(full_name(new))
         for name, now in ((n, now) for n, now in renamed().names.items() if n.split(":")[0] == old):
             assert getattr(module, name.split(":")[1]) is getattr(target, now)
 
@@ -144,6 +144,8 @@ def test_only_modules_of_ours_have_a_first_name() -> None:
     assert first_name("anabranch.views.processor") == "anabranch.views.keyed"
     assert first_name("anabranch.views.joins") == "anabranch.views.joins"
     assert first_name("views.processor") == "views.processor"
+    assert first_name("anabranch_samples.demo.run") == "anabranch.cli.demo_run"
+    assert first_name("anabranch_other.demo") == "anabranch_other.demo", "of somebody else"
 
 
 def test_a_module_that_was_merged_into_another_keeps_its_first_name_and_does_not_take_the_others() -> None:
