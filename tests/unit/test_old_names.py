@@ -24,7 +24,11 @@ from anabranch.events import Contract, Topic
 from anabranch.settings import load_settings
 from anabranch.tables import Note, newest
 from anabranch.views.keyed import process
+from anabranch.samples.faults import Faults
+from anabranch.apps.cli.produce_commands import produce_flights
 
+assert Faults.__module__ == "anabranch_samples.faults"
+assert produce_flights.__module__ == "anabranch_samples.producing"
 assert Note.__name__ == "CommitMetadata"
 assert callable(newest)
 """
@@ -94,7 +98,7 @@ def test_a_file_with_old_names_works_and_is_told_the_new_ones_at_its_own_lines(t
         [sys.executable, "-c", "import of_a_user"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     told = [line for line in ended.stderr.splitlines() if "FutureWarning" in line]
-    assert [line.split(":")[1] for line in told if "of_a_user.py" in line] == ["2", "2", "3", "4", "5", "6"]
+    assert [line.split(":")[1] for line in told if "of_a_user.py" in line] == ["2", "2", "3", "4", "5", "6", "7", "7", "8"]
     assert "anabranch.views.keyed was renamed to anabranch.views.processor" in ended.stderr
 
 
