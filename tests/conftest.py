@@ -17,23 +17,14 @@ import pytest
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from lanes import SYSTEM
+from support.short_engines import SHORT_LIVED, SMALL_JOBS
 from typer.main import get_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).parent.parent
-# Spark's own variable for options of each engine, here of those in processes of their own. Most end before the JVM's
-# second compiler has paid off. Without it the JVM reserves a fifth of the space for compiled code (48 MB): an engine
-# that lives longer would fill it, and compile the same code again and again.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
-TEST_OPTIONS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.default.parallelism": "2",
-    # As in the streams that run on and on: most of a job over a handful of rows is else the compiling of its code.
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,7 +86,7 @@ def one_command_tree() -> Iterator[None]:
 def engine_settings() -> Iterator[Settings]:
     """Settings that the session is started with; tables belong into a home of the test's own."""
     with tempfile.TemporaryDirectory(prefix="anabranch-spark-") as folder:
-        yield load_settings(home=Path(folder), spark_driver_memory="2g", spark_conf=TEST_OPTIONS)
+        yield load_settings(home=Path(folder), spark_driver_memory="2g", spark_conf=SMALL_JOBS)
 
 
 @pytest.fixture(scope="session")

@@ -170,7 +170,18 @@ def narrow(topic: Topic) -> Topic:
 
 _LANDING = ("ingest", "contracts")
 _SPEED = ("compute.speed", "views")
-_BATCH = ("compute.batch", "certify", "change", "views")
+_BATCH = (
+    "compute.batch",
+    "certify",
+    "views",
+    "change._time_fit",
+    "change.dirty_partitions",
+    "change.estimates",
+    "change.publish_run",
+    "change.reprocess_plan",
+    "change.reprocess_request",
+    "change.request_fields",
+)
 _REPLAY = ("change.replay", "compute.speed", "compute.batch", "certify", "views")
 _ROUTES = (
     "serve",
@@ -222,9 +233,10 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 
 def main(name: str, scratch: str) -> int:
     from anabranch.core.engine.spark import session
+    from support.short_engines import SMALL_JOBS
 
     settings = load_settings()
-    stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash"))
+    stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash", SMALL_JOBS))
     if sys.stdin.readline():
         ACTS[name].carry_out(stage)
     return 0

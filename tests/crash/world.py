@@ -27,6 +27,7 @@ from anabranch_samples.faults import Faults, inject
 from anabranch_samples.flights import flight_events
 from anabranch_samples.publishing import Pace, publish
 from support.sent_records import raw_producer
+from support.short_engines import SHORT_LIVED, SMALL_JOBS
 
 from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
 
@@ -68,7 +69,7 @@ class World:
     def session(self) -> SparkSession:
         """For all restarts and judgements. Its scratch folder must stay when the home is put back."""
         engine = self.settings.model_copy(update={"home": self.root / "engine"})
-        return session(engine, "anabranch-sweep", {"spark.sql.adaptive.enabled": "false"})
+        return session(engine, "anabranch-sweep", SMALL_JOBS)
 
     def prepare(self, stage: Stage, until: str) -> None:
         """Send the events in two parts, and keep the platform as it is between the steps of a day, up to the template
@@ -160,7 +161,12 @@ class World:
         with log.open("wb") as output:
             tracer = subprocess.Popen(
                 [sys.executable, "-m", "crash.tracer", json.dumps(spec), "--", *program],
-                env={**os.environ, **environment(self.settings), "PYTHONPATH": str(Path(__file__).parents[1])},
+                env={
+                    "SPARK_SUBMIT_OPTS": SHORT_LIVED,
+                    **os.environ,
+                    **environment(self.settings),
+                    "PYTHONPATH": str(Path(__file__).parents[1]),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

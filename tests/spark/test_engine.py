@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 import subprocess
 import sys
@@ -11,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyarrow as pa
 import pytest
-from anabranch.core.engine.spark import class_archive, engine_conf, jar_conf, jar_paths, java_options, scratch
+from anabranch.core.engine.spark import (
+    class_archive,
+    engine_conf,
+    jar_conf,
+    jar_paths,
+    java_options,
+    live_engine,
+    scratch,
+)
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.kafka_server import java
 from py4j import protocol as proto
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -48,6 +58,44 @@ def test_an_engine_maps_the_archive_of_its_classes(spark: SparkSession, engine_s
     assert spark._jvm is not None
     maps = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text()
     assert str(class_archive(engine_settings)) in maps
+
+
+def test_the_archive_lies_where_engines_can_share_it(spark: SparkSession, engine_settings: Settings) -> None:
+    """At a random address, as newer JVMs put it, each engine writes most of it again."""
+    assert spark._jvm is not None
+    process = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    archive = class_archive(engine_settings)
+    written = sum(m.private_dirty for m in process.memory_maps() if m.path == str(archive))
+    assert 0 < written < archive.stat().st_size / 2
+
+
+_MEMORY = """
+public class Memory {
+    public static void main(String[] arguments) {
+        byte[][] work = new byte[300][];
+        for (int each = 0; each < work.length; each++) work[each] = new byte[1 << 20];
+        long atWork = Runtime.getRuntime().totalMemory();
+        work = null;
+        System.gc();
+        System.out.print((atWork >> 20) + " " + (Runtime.getRuntime().totalMemory() >> 20));
+    }
+}
+"""
+
+
+def test_an_engine_of_streams_returns_what_work_has_taken(
+    engine_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself the JVM would keep a 64th of the machine's memory, or more."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    options = shlex.split(live_engine(engine_settings)["spark.driver.defaultJavaOptions"])
+    (tmp_path / "Memory.java").write_text(_MEMORY)
+    ended = subprocess.run(
+        [java(), *options, "-Xmx2g", str(tmp_path / "Memory.java")], capture_output=True, text=True, check=True
+    )
+    at_work, idle = map(int, ended.stdout.split())
+    assert at_work >= 300
+    assert idle <= 128
 
 
 def test_our_jars_are_where_the_archive_may_hold_their_classes(spark: SparkSession) -> None:

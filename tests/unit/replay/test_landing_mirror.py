@@ -7,6 +7,7 @@ import os
 import sys
 import tracemalloc
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -78,6 +79,30 @@ def test_opened_again_it_goes_on(landing: Landing, tmp_path: Path) -> None:
     landing.land([departed(5)])
     again.release(4)
     assert flights_in(again.uri) == [1, 2, 2, 3, 4]
+
+
+@pytest.mark.parametrize("ended", range(1, 7))
+def test_ended_before_any_of_its_links_it_can_be_read_and_goes_on(
+    landing: Landing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    """The kernel of Delta refuses a table with the checksum of a version that isn't there."""
+    folder, links, link = tmp_path / "mirror", list[str](), os.link
+
+    def ends(source: Path, target: Path) -> None:
+        links.append(target.name)
+        if len(links) == ended:
+            raise KeyboardInterrupt
+        link(source, target)
+
+    mirror = Mirror(landing.uri, folder)
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr("os.link", ends)
+        mirror.release(3)
+    assert {Path(name).suffix for name in links} <= {".json", ".crc"}
+    again = Mirror(landing.uri, folder)
+    assert DeltaTable(again.uri).version() == again.released
+    again.release(3)
+    assert flights_in(again.uri) == [1, 2, 2, 3]
 
 
 def test_nothing_of_landing_is_changed_or_copied(landing: Landing, tmp_path: Path) -> None:

@@ -125,10 +125,10 @@ def test_a_part_that_dies_is_started_again(settings: Settings, supervised: Calla
 def test_a_part_that_ails_is_ended_and_started_again(
     settings: Settings, supervised: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, details, write = list[int](), list[str](), process_registry.write
+    asked, records, write = list[int](), list[Record](), process_registry.write
 
-    def noting(settings: Settings, record: Record) -> object:  # a second of waiting is over before a look on a busy day
-        details.append(record.detail)
+    def noting(settings: Settings, record: Record) -> object:  # what lasts a second is over before a look on a busy day
+        records.append(record)
         return write(settings, record)
 
     monkeypatch.setattr(process_registry, "write", noting)
@@ -138,9 +138,9 @@ def test_a_part_that_ails_is_ended_and_started_again(
         return "it does nothing" if len(asked) == 1 else ""
 
     supervised(part(settings, "lame", unhealthy_reason=unhealthy_reason))
-    first = eventually(settings, state("lame", "running"))["lame"]
     again = eventually(settings, lambda found: state("lame", "running")(found) and len(set(asked)) == 2)["lame"]
-    assert any("Unhealthy: it does nothing; next start in 1 s" in detail for detail in details)
+    first = next(record for record in records if record.state == "running")
+    assert any("Unhealthy: it does nothing; next start in 1 s" in record.detail for record in records)
     assert (set(asked), again.restarts) == ({first.pid, again.pid}, 1)
     assert process_registry.family(first) == []
 

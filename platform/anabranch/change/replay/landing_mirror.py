@@ -118,14 +118,15 @@ class Mirror:
     def _copy(self, version: int) -> None:
         """Copy a commit under its own number, without a schema that the mirror already has from its start."""
         name = commit_name(version)
-        if version > self._schema_of:
-            checksum = f"{name.removesuffix('.json')}.crc"
-            with suppress(FileNotFoundError):
-                self._link(checksum, self._log / checksum)
-        elif _METADATA in read_commit(self._landing, version):
+        if version <= self._schema_of and _METADATA in read_commit(self._landing, version):
             self._commit(version, [a for a in self._actions(version) if "metaData" not in a])
             return
         self._link(name, self._log / name)
+        if version > self._schema_of:
+            # Behind the commit: Delta's kernel refuses a table with the checksum of a version that isn't there.
+            checksum = f"{name.removesuffix('.json')}.crc"
+            with suppress(FileNotFoundError):
+                self._link(checksum, self._log / checksum)
 
     def _log_names(self) -> Iterator[tuple[str, int]]:
         """Yield the names of the files of landing's log, each with its version, twice: both folders are listed again,

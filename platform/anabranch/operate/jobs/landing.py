@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from anabranch.core.engine.idle_memory import return_when_idle
 from anabranch.core.engine.lifetime import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
@@ -22,6 +23,7 @@ def main() -> int:
     try:
         settings = load_settings()
         start_posting(settings)
+        return_when_idle()
         return run(settings, only)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")

@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from anabranch.compute.speed.service import run
+from anabranch.core.engine.idle_memory import return_when_idle
 from anabranch.core.engine.lifetime import leave
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
@@ -17,8 +18,11 @@ from anabranch.core.settings import load_settings
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--view", action="append", default=[], help="only this view (may be repeated)")
+    only = parser.parse_args().view
     try:
-        return run(load_settings(), parser.parse_args().view)
+        settings = load_settings()
+        return_when_idle()
+        return run(settings, only)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
         return 1

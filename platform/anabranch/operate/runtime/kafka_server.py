@@ -11,7 +11,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from anabranch.core.engine.spark import COMPILER
+from anabranch.core.engine.spark import COMPILER, archive_options
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference
@@ -31,6 +31,8 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # By itself 128 MB from its start on. Compaction reads a part of a log again for each 1.2 million keys in it.
+    "log.cleaner.dedupe.buffer.size": f"{32 << 20}",
 }
 """Also in docker-compose.yml's broker. Listeners and folders are added below."""
 
@@ -73,7 +75,7 @@ def kafka_part(settings: Settings) -> Service:
     home = kafka_home(settings)
     # The broker's own scripts reserve 1 GB; half of it is enough for one node on loopback. Out of memory, a broker
     # would live on without the thread that was denied it: it ends, and is started again.
-    memory = ["-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+    memory = ["-Xms96m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
     options = [*memory, *COMPILER.split(), "-Djava.awt.headless=true"]
     return Service(
         name="kafka",
@@ -154,12 +156,9 @@ def prepare(settings: Settings) -> None:
 def _command(settings: Settings, options: list[str]) -> tuple[str, ...]:
     home = kafka_home(settings)
     places = (f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}", f"-Djava.io.tmpdir={unpacked(settings)}")
-    archive = broker_archive(settings)  # the JVM silently ignores that of another JVM or class path
-    archived = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-    return (
-        java(), *options, *(archived if archive.exists() else ()), "-Djava.net.preferIPv4Stack=true", *places,
-        "-cp", _class_path(settings),
-    )  # fmt: skip
+    archived = archive_options(broker_archive(settings))
+    fixed = ("-Djava.net.preferIPv4Stack=true", *places, "-cp", _class_path(settings))
+    return (java(), *options, *archived, *fixed)
 
 
 def _class_path(settings: Settings) -> str:

@@ -1,0 +1,67 @@
+"""Returns memory that the engine of idle streams doesn't need.
+
+A JVM shrinks its heap only when it collects the whole of it. Streams that have caught up with a month of events let it
+be, because they need little new memory: for hours the heap would hold what the month needed. So it is collected once
+the process has become idle after work, and what native libraries have freed is returned with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from anabranch.core.engine.tasks import cpu_seconds
+
+EVERY_SECONDS: Final = 60.0
+_IDLE_SHARE: Final = 0.1
+"""Of a core. Idle streams use a fortieth."""
+_WORK_SECONDS: Final = 20.0
+"""A collection takes a fifth of a second; idle streams use so much CPU in a quarter of an hour."""
+log = logging.getLogger(__name__)
+
+
+def return_when_idle() -> None:
+    """Checks this process and its engine every minute, in a daemon thread."""
+    threading.Thread(target=_run, name="idle-memory", daemon=True).start()
+
+
+@dataclass
+class IdleMemory:
+    """``used``: CPU seconds so far. ``collect`` is called when they hardly grow any more after work."""
+
+    used: Callable[[], float]
+    collect: Callable[[], None]
+    _last: float = 0.0
+    _collected: float = 0.0
+
+    def look(self, passed: float) -> None:
+        """``passed``: seconds since the last look."""
+        used, before = self.used(), self._last
+        self._last = used
+        if used - before < _IDLE_SHARE * passed and used - self._collected > _WORK_SECONDS:
+            self.collect()
+            self._collected = self._last = self.used()
+
+
+def _run() -> None:
+    memory, never = IdleMemory(cpu_seconds, _collect), threading.Event()
+    while not never.wait(EVERY_SECONDS):
+        try:
+            memory.look(EVERY_SECONDS)
+        except Exception as error:  # an engine that has ended is reported by who needs it
+            log.debug("memory isn't returned: %s", error)
+
+
+def _collect() -> None:
+    import pyarrow
+    from pyspark import SparkContext
+
+    if (gateway := SparkContext._gateway) is not None:
+        gateway.jvm.System.gc()
+    pyarrow.default_memory_pool().release_unused()
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
+        trim(0)
