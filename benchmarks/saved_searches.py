@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
-from anabranch.samples import nycflights
+from anabranch_samples import nycflights
 
 from benchmarks.world import FIRST, SEED
 

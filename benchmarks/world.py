@@ -111,9 +111,9 @@ class World:
 
 def fill_log(world: World, *, days_late: float = 0.0) -> int:
     """Send the flights to the running broker, a share of them days late; the number of records of ``flights``."""
-    from anabranch.apps.cli.produce_commands import produce_flights
-    from anabranch.samples.faults import Faults
-    from anabranch.samples.publishing import Pace
+    from anabranch_samples.faults import Faults
+    from anabranch_samples.producing import produce_flights
+    from anabranch_samples.publishing import Pace
 
     faults = Faults(days_late=days_late)
     summary = produce_flights(world.settings, FIRST, world.days, Pace(), faults, SEED, quiet=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the environment: .venv from requirements.lock, the package itself, the JARs of Spark and of the broker, and
-# archives of the classes that engines and brokers load.
+# Make the environment: .venv from requirements.lock, the package itself and its samples, the JARs of Spark and of the
+# broker, and archives of the classes that engines and brokers load.
 # Does nothing when a stamp says that the locks have not changed since the last time. Safe to repeat after a kill:
 # the stamp is written last.
 set -euo pipefail
@@ -16,7 +16,7 @@ version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | 
 [ "${version:-0}" -ge 17 ] || fail "Java is version ${version:-unknown}; 17 or newer is needed" "install a newer Java, or set JAVA_HOME to one"
 
 stamp=.venv/.anabranch-setup
-made_from=$(cat requirements.lock pyproject.toml setup.py platform/anabranch/operate/setup/*.* infra/setup.sh infra/steps.sh infra/install_lock.sh | sha256sum | cut -d' ' -f1)
+made_from=$(cat requirements.lock pyproject.toml platform/samples/pyproject.toml platform/samples/setup.py platform/anabranch/operate/setup/*.* infra/setup.sh infra/steps.sh infra/install_lock.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$made_from" ] && .venv/bin/python -c '' 2>/dev/null && [ -f .jars/spark/resolved.lock ] && [ -f .jars/kafka/resolved.lock ]; then
   exit 0
 fi
@@ -38,8 +38,8 @@ packages=$(grep -c '^[A-Za-z0-9]' requirements.lock)
 installed() { echo ", $(grep -cE '^(Collecting|Requirement already satisfied)' "$log") of $packages packages"; }
 step "downloading and installing requirements.lock: $packages packages, some 2 GB on disk" installed \
   infra/install_lock.sh .venv/bin/python --progress-bar off --no-compile
-step "installing Anabranch itself, in place" : \
-  .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+step "installing Anabranch itself and its samples, in place" : \
+  .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e . -e platform/samples
 # pip would compile one file after another. Some files are templates, and no Python: they fail, here as there.
 nice .venv/bin/python -m compileall -qq -j 0 platform dags spark_jobs .venv/lib >/dev/null 2>&1 &
 compiling=$!

@@ -14,8 +14,6 @@ from statistics import median
 import polars as pl
 import psutil
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.apps.demo.change import own_project
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
@@ -23,9 +21,11 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import lifecycle, process_registry
 from anabranch.operate.runtime.secret_files import airflow_login
-from anabranch.samples.faults import Faults
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace, publish
+from anabranch_samples.demo.change import own_project
+from anabranch_samples.faults import Faults
+from anabranch_samples.flights import flight_events
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace, publish
 
 from benchmarks.cases.freshness import ALL_VIEWS, RATE
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds

@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 
 import polars as pl
-from anabranch.apps.demo.run import check_oracle
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
@@ -19,9 +18,10 @@ from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.lake import open_table
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime import lifecycle
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace, publish
 from anabranch.serve import read
+from anabranch_samples.demo.run import check_oracle
+from anabranch_samples.flights import flight_events
+from anabranch_samples.publishing import Pace, publish
 
 from benchmarks.figures import Figure, Report, Table
 from benchmarks.latency import Sight, committed, latencies, summary

@@ -6,7 +6,6 @@ import time
 from datetime import date, timedelta
 from uuid import uuid4
 
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.certify.reconciliation import reconcile
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
@@ -15,9 +14,10 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
 from anabranch.views.model.handle import ViewHandle
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 
 from benchmarks.figures import Figure, Report, Sample, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.timing import in_turn

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from statistics import median
 
 from anabranch.apps.airflow.client import Client
-from anabranch.apps.demo.change import own_project
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch_samples.demo.change import own_project
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.figures import Figure, Report, Table

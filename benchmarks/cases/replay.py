@@ -25,9 +25,9 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace as Sending
-from anabranch.samples.publishing import publish
+from anabranch_samples.flights import flight_events
+from anabranch_samples.publishing import Pace as Sending
+from anabranch_samples.publishing import publish
 
 from benchmarks.cases.freshness import RATE, WINDOWS, check, prepared, sending, until_streaming, watch, windows
 from benchmarks.figures import Figure, Report, Table, percentile

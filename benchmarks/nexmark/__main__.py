@@ -8,9 +8,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from anabranch.apps.cli.produce_commands import parse_pace
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
+from anabranch_samples.producing import parse_pace
 
 from benchmarks.nexmark.generator import Workload
 from benchmarks.nexmark.producing import produce

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
-from anabranch.samples.flights import COLUMNS
+from anabranch_samples.flights import COLUMNS
 
 from benchmarks.nexmark.texts import Numbers, Random
 from benchmarks.nexmark.things import GAP, LONGEST_AUCTION, auctions, bids, persons

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
-from anabranch.samples.oracle import Agreement
+from anabranch_samples.oracle import Agreement
 
 from benchmarks.nexmark.oracle_queries import ANSWERS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import ensure_topics
-from anabranch.samples.publishing import Pace, Summary, publish
+from anabranch_samples.publishing import Pace, Summary, publish
 
 from benchmarks.nexmark.declared import TOPIC, declarations
 from benchmarks.nexmark.generator import Workload, nexmark_events

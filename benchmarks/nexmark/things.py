@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from anabranch.samples.flights import instant
+from anabranch_samples.flights import instant
 
 from benchmarks.nexmark.texts import Numbers, Random, padding, picked, words
 

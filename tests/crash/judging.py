@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from anabranch.apps.cli.sample_oracle import oracle_check
 from anabranch.ingest.landing.audit.verify import verify
 from anabranch.operate.doctor import Context, examine, log_of, recompute_checks
 from anabranch.views import Registry
+from anabranch_samples.oracle_check import oracle_check
 
 from crash.acts import Act, Stage
 

@@ -23,9 +23,9 @@ from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
-from anabranch.samples.faults import Faults, inject
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace, publish
+from anabranch_samples.faults import Faults, inject
+from anabranch_samples.flights import flight_events
+from anabranch_samples.publishing import Pace, publish
 from support.sent_records import raw_producer
 from support.short_engines import SHORT_LIVED, SMALL_JOBS
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.airflow.client import Run
-from anabranch.apps.demo.change import own_project
 from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
+from anabranch_samples.demo.change import own_project
 from support.dag_requests import asking
 from support.fake_time import Clock
 from support.processes import eventually

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 from support.landed_sample import Event, Landing
 from support.processes import alive, eventually
 from support.real_programs import Process, process

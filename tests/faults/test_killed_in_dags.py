@@ -21,17 +21,17 @@ from typing import Any
 import psutil
 import pytest
 from anabranch.apps.airflow.client import Run
-from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.apps.demo.change import CHANGED, caught_up, deploy, own_project, send_late
 from anabranch.change.migrate.migration_record import migration_of
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle, process_registry
 from anabranch.operate.runtime.environment import environment
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
 from anabranch.serve import retirement
 from anabranch.serve.routes import set_route
+from anabranch_samples.demo.change import CHANGED, caught_up, deploy, own_project, send_late
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 from support.dag_requests import asking
 from support.processes import alive, eventually
 from support.sent_records import landed

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from datetime import date
 
 import pytest
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.audit.verify import verify
 from anabranch.operate.doctor._run_checks import Report
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.lag import lag
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.sent_records import landed

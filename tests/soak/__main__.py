@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from random import Random
 
-from anabranch.apps.demo.change import deploy, own_project
 from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import VersionRef, landing_table
@@ -22,6 +21,7 @@ from anabranch.operate.maintenance._report import DAY, Policy
 from anabranch.operate.runtime import lifecycle
 from anabranch.serve.routes import share_of
 from anabranch.views import load_views
+from anabranch_samples.demo.change import deploy, own_project
 from crash.world import free_ports
 
 from soak.acts import VIEW

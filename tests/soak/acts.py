@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 from anabranch.apps.airflow.client import Run
-from anabranch.apps.demo.change import CHANGED
 from anabranch.change.migrate.migration_record import migration_of
 from anabranch.change.replay.state import list_states
 from anabranch.compute.batch.publish import publications
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.serve.routes import route_of
+from anabranch_samples.demo.change import CHANGED
 from support.dag_requests import Asking
 
 from soak import judging

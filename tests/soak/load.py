@@ -12,9 +12,9 @@ from anabranch.contracts import load_declarations
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import ensure_topics
-from anabranch.samples.faults import SMALL, inject
-from anabranch.samples.flights import EVENT_TYPES, flight_events
-from anabranch.samples.publishing import Pace, Summary, publish
+from anabranch_samples.faults import SMALL, inject
+from anabranch_samples.flights import EVENT_TYPES, flight_events
+from anabranch_samples.publishing import Pace, Summary, publish
 
 FIRST = date(2013, 1, 1)
 _YEAR = 365

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from anabranch.apps.demo import _readers
-from anabranch.apps.demo._readers import NAMES
 from anabranch.serve import read
+from anabranch_samples.demo import _readers
+from anabranch_samples.demo._readers import NAMES
 
 
 class Readers(_readers.Readers):

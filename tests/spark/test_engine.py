@@ -24,6 +24,7 @@ from anabranch.core.engine.spark import (
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import java
+from anabranch.operate.setup.resolve_jars import compile_source
 from py4j import protocol as proto
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -84,15 +85,15 @@ public class Memory {
 
 
 def test_an_engine_of_streams_returns_what_work_has_taken(
-    engine_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, engine_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself the JVM would keep a 64th of the machine's memory, or more."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     options = shlex.split(live_engine(engine_settings)["spark.driver.defaultJavaOptions"])
     (tmp_path / "Memory.java").write_text(_MEMORY)
-    ended = subprocess.run(
-        [java(), *options, "-Xmx2g", str(tmp_path / "Memory.java")], capture_output=True, text=True, check=True
-    )
+    compile_source(spark._jvm, tmp_path / "Memory.java", tmp_path / "memory.jar")
+    command = [java(), *options, "-Xmx2g", "-cp", str(tmp_path / "memory.jar"), "Memory"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
     at_work, idle = map(int, ended.stdout.split())
     assert at_work >= 300
     assert idle <= 128

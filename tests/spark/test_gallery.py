@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from anabranch.apps.cli._project_commands import make_project
+from anabranch.apps.cli.plugins import sample_named
 from anabranch.certify.certify_partitions import certify
 from anabranch.compute.batch.manifest import StagedBuild
 from anabranch.compute.batch.publish import publish
@@ -45,7 +46,7 @@ class Flown:
 
 def own_project(folder: Path) -> Settings:
     """One that `anabranch init` makes outside of this checkout, with the files of the gallery copied into it."""
-    make_project(folder, "flights")
+    make_project(folder, sample_named("flights"))
     for part in ("contracts", "views"):
         for file in (CONTRACTS.parent / part / "gallery").iterdir():
             if file.is_file():

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import polars as pl
-from anabranch.samples import nycflights
-from anabranch.samples.flights import flight_events
+from anabranch_samples import nycflights
+from anabranch_samples.flights import flight_events
 
 from support.landed_sample import DECLARED, FLIGHTS, Event
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date
 
 import confluent_kafka
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef, landing_table
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 
 VIEWS = ("departure_delays", "route_day", "aircraft_now")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.apps.cli.produce_commands import produce_flights
-from anabranch.apps.demo.change import own_project
 from anabranch.core.airflow_settings import Notifier
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.demo.change import own_project
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 from support.outside_servers import Outside, mails, posts
 from support.processes import eventually
 from support.secret_scan import Secrets

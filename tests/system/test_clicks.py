@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from anabranch import read
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.demo.change import CHANGED, CHECK, NEXT, VIEW, caught_up, deploy
 from anabranch.certify.certificates import newest_certificates
 from anabranch.compute.speed import status
 from anabranch.core.airflow_settings import airflow_address
@@ -18,6 +17,7 @@ from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.secret_files import airflow_login
 from anabranch.serve.routes import route_of
+from anabranch_samples.demo.change import CHANGED, CHECK, NEXT, VIEW, caught_up, deploy
 from playwright.sync_api import FrameLocator, Page, expect
 from support.browser import Picture, chromium, dialogue_of, field, logged_in, our_page, pick, picture, triggered
 from support.processes import SLOW, eventually

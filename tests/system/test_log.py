@@ -24,9 +24,9 @@ from anabranch.ingest.kafka import Producer
 from anabranch.ingest.kafka.admin import begin_offsets, create_missing, drift, end_offsets, ensure_topics
 from anabranch.operate.runtime._retention import retention_alarm
 from anabranch.operate.runtime.kafka_server import unpacked
-from anabranch.samples.faults import Faults, inject
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace, publish
+from anabranch_samples.faults import Faults, inject
+from anabranch_samples.flights import flight_events
+from anabranch_samples.publishing import Pace, publish
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from support import processes
 from typer.testing import CliRunner

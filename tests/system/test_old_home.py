@@ -41,12 +41,12 @@ from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.upgrade import apply_upgrade, plan_upgrade
 from anabranch.operate.upgrade._plan import checkpoints
-from anabranch.samples.flights import flight_events
-from anabranch.samples.publishing import Pace as Sending
-from anabranch.samples.publishing import publish
 from anabranch.serve.routes import route_history
 from anabranch.views import View
 from anabranch.views.project import Project
+from anabranch_samples.flights import flight_events
+from anabranch_samples.publishing import Pace as Sending
+from anabranch_samples.publishing import publish
 from support.old_home import naive_views
 from support.old_home.compared import TOPICS, VIEWS, assert_as_before, tree
 from support.old_home.unpack import FOLDER, expected, unpack

@@ -1,4 +1,4 @@
-"""A project of one's own, outside of any checkout: made by the installed wheel, and run as its README says."""
+"""A project of one's own, outside of any checkout: made by the installed wheels, and run as its README says."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 import venv
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +28,23 @@ from support.processes import eventually, everything, reach
 
 pytestmark = pytest.mark.system
 
-BUILT_FROM = ("platform", "pyproject.toml", "setup.py", "README.md", "LICENSE", "spark_jobs")
+BUILT_FROM = ("platform", "pyproject.toml", "README.md", "LICENSE", "spark_jobs")
+PACKAGE, SAMPLES = "anabranch", "anabranch_samples"
+PROJECTS = {PACKAGE: ".", SAMPLES: "platform/samples"}
+"""The folder of each distribution's project, by the name of its wheel."""
+SAMPLE = ("platform/samples", "spark_jobs")
+"""All that is the sample's."""
 PORTS = ("KAFKA", "KAFKA_CONTROLLER", "POSTGRES", "AIRFLOW")
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An environment that holds the wheel, a folder beside it, and what programs in it are given."""
+    """An environment that holds one wheel or both, a folder beside it, and what programs in it are given."""
 
     environment: Path
     folder: Path
     variables: dict[str, str]
+    wheels: Mapping[str, Path]
 
     def run(self, *words: str, cwd: Path | None = None, fails: bool | None = False) -> str:
         program = str(self.environment / "bin" / words[0])
@@ -61,34 +69,62 @@ class Installed:
         return {str(path) for path in self.package.rglob("*") if path.is_file()}
 
 
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+OFFLINE = ("--no-deps", "--no-build-isolation", "--no-index")
+
+
 @pytest.fixture(scope="module")
-def installed(own_home: Path, free_port: Callable[[], int]) -> Installed:
-    """The wheel is built and installed without the checkout. What it needs is taken from the environment of the tests:
-    the same versions, without a download (the sweep installs everything)."""
-    home = own_home / "of-a-user"
-    source, environment, folder = home / "source", home / "environment", home / "work"
-    for path in (source, folder):
-        path.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+def wheels(own_home: Path) -> Mapping[str, Path]:
+    """Both, by the names of their packages, built from a copy of what a checkout has."""
+    source, target = own_home / "of-a-user" / "source", own_home / "of-a-user" / "wheels"
+    source.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in BUILT_FROM:
         path = project_root() / name
         shutil.copytree(path, source / name, ignore=ignored) if path.is_dir() else shutil.copy(path, source)
-    wheels = home / "wheels"
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "wheel", *offline, "-w", str(wheels), str(source)], check=True)
+    folders = [str(source / folder) for folder in PROJECTS.values()]
+    subprocess.run([*PIP, "wheel", *OFFLINE, "-w", str(target), *folders], check=True)
     shutil.rmtree(source)
+    return {name: next(target.glob(f"{name}-*.whl")) for name in PROJECTS}
+
+
+@pytest.fixture(scope="module")
+def alone(own_home: Path, wheels: Mapping[str, Path], free_port: Callable[[], int]) -> Installed:
+    """The wheel of ``anabranch`` is installed without the checkout. What it needs is taken from the environment of the
+    tests: the same versions, without a download (the sweep installs everything)."""
+    environment, folder = own_home / "of-a-user" / "environment", own_home / "of-a-user" / "work"
+    folder.mkdir(parents=True)
     venv.create(environment, symlinks=True)
     (site,) = environment.glob("lib/python*/site-packages")
-    (wheel,) = wheels.iterdir()
-    subprocess.run([*pip, "install", *offline, "--target", str(site), str(wheel)], check=True)
-    (site / "needed.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
+    _install(site, wheels[PACKAGE])
+    (site / "needed.pth").write_text(f"{_needed(own_home / 'of-a-user' / 'needed')}\n")
     _programs(environment, "anabranch", "airflow", "pytest", "spark-submit", "find-spark-home", "find_spark_home.py")
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("ANABRANCH_", "PYTHON"))}
     ports = {f"ANABRANCH_{name}_PORT": str(free_port()) for name in PORTS}
     jars = {"ANABRANCH_JARS": str(project_root() / ".jars")}
     variables = {**plain, **ports, **jars, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
-    return Installed(environment, folder, variables)
+    return Installed(environment, folder, variables, wheels)
+
+
+@pytest.fixture(scope="module")
+def installed(alone: Installed) -> Installed:
+    """With the wheel of the samples as well."""
+    (site,) = alone.environment.glob("lib/python*/site-packages")
+    _install(site, alone.wheels[SAMPLES])
+    return alone
+
+
+def _needed(folder: Path) -> Path:
+    """All that the tests' environment has, but nothing of ours: its entry points would be found, too."""
+    folder.mkdir()
+    for found in Path(pytest.__file__).parents[1].iterdir():
+        if not found.name.startswith((PACKAGE, "__editable__", "__pycache__")):
+            (folder / found.name).symlink_to(found)
+    return folder
+
+
+def _install(site: Path, wheel: Path) -> None:
+    subprocess.run([*PIP, "install", *OFFLINE, "--target", str(site), str(wheel)], check=True)
 
 
 def _programs(environment: Path, *names: str) -> None:
@@ -199,6 +235,52 @@ def totals(file: Path) -> Counter[str]:
     return found
 
 
+def held(wheel: Path) -> dict[str, str]:
+    """The files of a wheel, with the digests of their contents; empty ones are left out."""
+    with zipfile.ZipFile(wheel) as opened:
+        contents = {name: opened.read(name) for name in opened.namelist()}
+    return {name: sha256(content).hexdigest() for name, content in contents.items() if content}
+
+
+def of_the_sample(wheel: Path) -> set[str]:
+    """The files of a wheel that are in ``platform/samples`` or ``spark_jobs``, wherever they lie in the wheel."""
+    made = ("__pycache__", "build")
+    files = [
+        file
+        for folder in SAMPLE
+        for file in (project_root() / folder).rglob("*")
+        if file.is_file() and not any(part in made or part.endswith(".egg-info") for part in file.parts)
+    ]
+    assert len(files) > 40
+    digests = {sha256(file.read_bytes()).hexdigest() for file in files if file.name != "LICENSE"}
+    return {name for name, digest in held(wheel).items() if digest in digests or name.split("/")[0] == SAMPLES}
+
+
+def test_the_sample_is_in_its_own_wheel_and_nothing_of_it_in_that_of_the_package(wheels: Mapping[str, Path]) -> None:
+    assert of_the_sample(wheels[PACKAGE]) == set()
+    assert {name.split("/")[0].partition("-")[0] for name in held(wheels[PACKAGE])} == {PACKAGE}
+    samples = held(wheels[SAMPLES])
+    assert {name.split("/")[0].partition("-")[0] for name in samples} == {SAMPLES}
+    assert {f"{SAMPLES}/{name}" for name in ("flights.py", "demo/shop/contracts/web.ordered.avsc",
+            "project/contracts/flights.py", "project/views/departure_delays.py")} <= samples.keys()  # fmt: skip
+
+
+def test_without_the_samples_what_needs_them_says_what_to_install(alone: Installed) -> None:
+    assert not list(alone.environment.glob(f"lib/python*/site-packages/{SAMPLES}")), "this test comes first"
+    alone.run("anabranch", "init", "alone")
+    project, sent = alone.folder / "alone", "data/orders.jsonl"
+    for words in (
+        ("init", "planes", "--sample", "flights"), ("demo", "--days", "3"), ("produce", "flights", "--days", "3"),
+        ("doctor", "--sent", sent),
+    ):  # fmt: skip
+        said = alone.run("anabranch", *words, cwd=project, fails=True)
+        assert "SAMPLES_NOT_INSTALLED" in said, (words, said)
+        assert "state: nothing was" in said
+        assert "next:  pip install anabranch-samples" in said
+    assert not (project / "planes").exists()
+    assert "demo" not in alone.run("anabranch", "--help").split()
+
+
 def test_a_project_is_made_proven_run_and_read_outside_of_any_checkout(installed: Installed, shop: Project) -> None:
     assert "done" in shop.anabranch("setup")
     assert "1 passed" in installed.run("pytest", "-q", cwd=shop.folder)
@@ -268,7 +350,7 @@ def test_what_a_reader_installs_is_small_and_imported_at_once(installed: Install
     """Without an extra, as pip resolves it today."""
     venv.create(tmp_path / "reader", with_pip=True)
     python = str(tmp_path / "reader" / "bin" / "python")
-    (wheel,) = (installed.environment.parent / "wheels").iterdir()
+    wheel = installed.wheels[PACKAGE]
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", str(wheel)], check=True, env=installed.variables)
     subprocess.run([*pip, "uninstall", "-y", "setuptools", "pip"], check=True, env=installed.variables)
@@ -298,7 +380,8 @@ def test_the_sample_domain_is_a_project_too_with_the_gallery_copied_into_it(inst
     assert "departure_delays v1" in installed.run("anabranch", "views", "list", cwd=planes)
     written = (planes / "README.md").read_text() + (planes / "pyproject.toml").read_text()
     assert "orders" not in written
-    assert "anabranch[platform,samples]" in written, "its producer reads the sample's package"
+    assert '"anabranch[platform]", "anabranch-samples"' in written, "its producer is in the sample's package"
+    assert "PATH/TO/anabranch_samples-" in written
     for part in ("contracts", "views"):
         for file in (jobs / part / "gallery").iterdir():
             if file.is_file():

@@ -13,7 +13,6 @@ import psutil
 import pyarrow as pa
 import pytest
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.cli.produce_commands import produce_flights
 from anabranch.change.replay.state import STREAMING, ReplayState, list_states
 from anabranch.compute.speed.checkpoint_handover import owner_of
 from anabranch.core.airflow_settings import airflow_address
@@ -25,8 +24,9 @@ from anabranch.lake.layout import VersionRef
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
-from anabranch.samples.faults import Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.faults import Faults
+from anabranch_samples.producing import produce_flights
+from anabranch_samples.publishing import Pace
 from support.processes import SLOW, eventually
 from support.sent_records import VIEWS, landed, speed_is_level
 

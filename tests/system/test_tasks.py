@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.demo.change import CHANGED, CHECK, NEW, VIEW, caught_up, deploy, own_project, send_late, wrong_row
 from anabranch.change.migrate.migration_record import newest_migration
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings
@@ -21,6 +20,17 @@ from anabranch.lake import open_table
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch_samples.demo.change import (
+    CHANGED,
+    CHECK,
+    NEW,
+    VIEW,
+    caught_up,
+    deploy,
+    own_project,
+    send_late,
+    wrong_row,
+)
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 from support.browser import chromium, field, logged_in
 from support.processes import SLOW, eventually

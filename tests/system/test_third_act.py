@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from anabranch.apps.demo._third_act import SHOP, third_act
 from anabranch.core.settings import Settings
+from anabranch_samples.demo._third_act import SHOP, third_act
 
 if TYPE_CHECKING:
     from anabranch.ingest.landing.audit.verify import Proof

@@ -10,7 +10,6 @@ from datetime import date
 from pathlib import Path
 from threading import Thread
 
-import anabranch
 import pytest
 from anabranch.certify._run_checks import CheckResult
 from anabranch.certify.late_changes import LateChanges
@@ -24,6 +23,7 @@ from anabranch.core.formats import package_version
 from anabranch.core.storage import storage_of
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile
+from support.our_packages import inside, modules
 
 pytestmark = pytest.mark.unit
 DAY = date(2013, 1, 2)
@@ -139,7 +139,7 @@ def test_files_from_before_formats_had_numbers_are_read(tmp_path: Path) -> None:
 
 
 OTHER_PEOPLES = {
-    "apps/demo/_shop_sender.py", "contracts/model/contract.py", "core/old_names.py", "ingest/landing/id_index.py",
+    "demo/_shop_sender.py", "contracts/model/contract.py", "core/old_names.py", "ingest/landing/id_index.py",
     "lake/streams/stream_checkpoint.py",
     "lake/log/version_checksum.py", "operate/backup/_backup_folder.py", "operate/doctor/_checksums.py",
     "operate/doctor/_landing_consistency.py", "operate/jobs/_landed_events.py", "operate/maintenance/_log_retention.py",
@@ -154,7 +154,6 @@ def test_nobody_else_parses_a_file_of_the_home() -> None:
         loads = [call for call in calls if ast.unparse(call.func) in ("json.loads", "json.load")]
         return any(part in ast.unparse(call) for call in loads for part in ("read_text", ".open(", "storage_of"))
 
-    package = Path(anabranch.__file__).parent
-    found = {str(file.relative_to(package)) for file in package.rglob("*.py") if parses(ast.parse(file.read_text()))}
+    found = {inside(file) for file in modules().values() if parses(ast.parse(file.read_text()))}
     assert found - OTHER_PEOPLES == set()
     assert OTHER_PEOPLES - found == set(), "what no longer does is struck off the list"

@@ -55,6 +55,7 @@ def test_it_shows_diagrams_and_loads_nothing_from_another_host(site: Path) -> No
         ("testing", "anabranch.testing.prove"),
         ("settings", "anabranch.core.settings.Settings.keep_days"),
         ("backup", "anabranch.operate.backup.create_backup"),
+        ("plugins", "anabranch.apps.cli.plugins.Sample"),
         ("errors", "anabranch.core.errors.Conflict"),
     ],
 )

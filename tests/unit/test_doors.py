@@ -12,25 +12,24 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import anabranch
 import pytest
-from anabranch.core.old_names import renamed
+from anabranch.core.old_names import full_name, renamed
 from anabranch.core.project_folder import project_root
+from support.our_packages import PACKAGES as OURS
+from support.our_packages import TEMPLATE, modules
 
 pytestmark = pytest.mark.unit
 
-PACKAGE, ROOT = Path(anabranch.__file__).parent, project_root()
-TEMPLATE = PACKAGE / "apps" / "template"
+ROOT = project_root()
 MOST = 15
 HEAVY = ("pyspark", "airflow", "great_expectations", "hypothesis")
 """What no door may load; it takes seconds, or isn't installed."""
 
 
-def _module_of(file: Path) -> str:
-    return ".".join(("anabranch", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+SHARED = {"anabranch._lazy_exports"}
+"""What the doors of our other distribution are made of as well."""
 
-
-FILES = {_module_of(file): file for file in sorted(PACKAGE.rglob("*.py")) if TEMPLATE not in file.parents}
+FILES = modules()
 PACKAGES = sorted(module for module, file in FILES.items() if file.name == "__init__.py")
 OUTSIDE = sorted(
     file
@@ -57,7 +56,7 @@ def _offered(package: str) -> frozenset[str]:
 def breaches(source: str, package: str) -> Iterator[tuple[int, str]]:
     """The imports in a file of ``package`` ("" for one outside) that don't go through a door: line and reason."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "anabranch":
+        if isinstance(node, ast.ImportFrom) and node.module and _is_ours(node.module):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 if full in FILES:
@@ -69,8 +68,12 @@ def breaches(source: str, package: str) -> Iterator[tuple[int, str]]:
                     yield from ((node.lineno, why) for why in _past_the_door(node.module, package))
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] == "anabranch":
+                if _is_ours(alias.name):
                     yield from ((node.lineno, why) for why in _past_the_door(alias.name, package))
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] in {package.name for package in OURS}
 
 
 def _past_the_door(module: str, package: str) -> Iterator[str]:
@@ -79,6 +82,8 @@ def _past_the_door(module: str, package: str) -> Iterator[str]:
     owner, _, name = module.rpartition(".")
     if f"{package}.".startswith(f"{owner}."):  # its own package, or a sub-package of it
         return
+    if module in SHARED and _is_ours(package):
+        return
     if name.startswith("_"):
         yield f"{module} is private"
     elif owner not in PACKAGES or name not in _offered(owner):
@@ -86,7 +91,8 @@ def _past_the_door(module: str, package: str) -> Iterator[str]:
 
 
 def test_every_folder_with_modules_has_a_door() -> None:
-    assert {_module_of(file.parent / "__init__.py") for file in FILES.values()} == set(PACKAGES)
+    folders = {module if file.name == "__init__.py" else module.rpartition(".")[0] for module, file in FILES.items()}
+    assert folders == set(PACKAGES)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -148,6 +154,9 @@ def test_files_of_people_and_benchmarks_use_the_doors(file: Path) -> None:
         ("def f():\n    from anabranch.core.engine import _settings_check", "anabranch.core", "is private"),
         ("from anabranch.lake import append", "anabranch.serve", "anabranch.lake doesn't offer append"),
         ("from anabranch.serve.reading import Reading", "", "anabranch.serve doesn't offer reading"),
+        ("from anabranch.serve import _reading", "anabranch_samples", "anabranch.serve._reading is private"),
+        ("from anabranch_samples import _bad_bytes", "", "anabranch_samples._bad_bytes is private"),
+        ("from anabranch._lazy_exports import lazy_exports", "", "anabranch._lazy_exports is private"),
     ],
 )
 def test_a_breach_is_found(source: str, package: str, reason: str) -> None:
@@ -162,6 +171,8 @@ def test_a_breach_is_found(source: str, package: str, reason: str) -> None:
         ("from anabranch.views._purity import check_python", "anabranch.views.saved_searches"),
         ("import anabranch.serve", ""),
         ("from anabranch import read", ""),
+        ("from anabranch_samples.flights import flight_events", ""),
+        ("from anabranch._lazy_exports import lazy_exports", "anabranch_samples"),
     ],
 )
 def test_what_a_door_offers_is_no_breach(source: str, package: str) -> None:
@@ -173,8 +184,9 @@ def test_a_name_that_a_door_offered_earlier_still_works(name: str, target: str) 
     package, _, earlier = name.partition(":")
     module, _, now = target.partition(":")
     door = import_module(f"anabranch.{package}")
+    there = full_name(module)
     with pytest.warns(
-        FutureWarning, match=rf"anabranch\.{package}\.{earlier} has moved: from anabranch\.{module} import {now}"
+        FutureWarning, match=rf"anabranch\.{package}\.{earlier} has moved: from {re.escape(there)} import {now}"
     ):
         found = getattr(door, earlier)
-    assert found is getattr(import_module(f"anabranch.{module}"), now)
+    assert found is getattr(import_module(there), now)

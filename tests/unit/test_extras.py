@@ -15,6 +15,7 @@ from anabranch.core.extras import EXTRAS, missing_extra
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from support import small_halves
+from support.our_packages import PACKAGE, SAMPLES
 
 pytestmark = pytest.mark.unit
 LEFT_OUT = f"""
@@ -118,10 +119,10 @@ def test_the_extra_brings_the_module(module: str, extra: str) -> None:
     assert wanted in names
 
 
-def test_a_wheel_has_every_file_of_the_package() -> None:
-    package = project_root() / "platform" / "anabranch"
-    patterns = tomllib.loads((project_root() / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    carried = {file for pattern in patterns["anabranch"] for file in package.glob(pattern)}
+@pytest.mark.parametrize(("package", "project", "least"), [(PACKAGE, ".", 30), (SAMPLES, "platform/samples", 5)])
+def test_a_wheel_has_every_file_of_the_package(package: Path, project: str, least: int) -> None:
+    declared = tomllib.loads((project_root() / project / "pyproject.toml").read_text())["tool"]["setuptools"]
+    carried = {file for pattern in declared["package-data"][package.name] for file in package.glob(pattern)}
     needed = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
-    assert len(needed) > 30
+    assert len(needed) > least
     assert needed <= carried

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.our_packages import inside, modules
 
 pytestmark = pytest.mark.unit
-PACKAGE = Path(__file__).parents[2] / "platform" / "anabranch"
 MAY = {
     "lake.layout.speed_table",  # for files of users that import it
     "lake.layout.batch_table",
@@ -31,8 +30,8 @@ def parts(function: ast.FunctionDef) -> set[str]:
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for file in sorted(PACKAGE.rglob("*.py")):
-        module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+    for file in modules().values():
+        module = inside(file).removesuffix(".py").replace("/", ".")
         yield from (
             (f"{module}.{node.name}", node)
             for node in ast.walk(ast.parse(file.read_text()))

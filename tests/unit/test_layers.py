@@ -6,27 +6,22 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import anabranch
 import pytest
+from support.our_packages import PACKAGE, SAMPLES, inside, modules
 
 pytestmark = pytest.mark.unit
 
-PACKAGE = Path(anabranch.__file__).parent
 ORDER = (
     "core.text", "core", "core.engine", "contracts.fields", "contracts.formats", "contracts.model", "contracts.sending",
-    "contracts", "ingest.kafka", "ingest.http", "ingest.queues", "ingest.statsd", "samples", "lake.files", "lake.log",
+    "contracts", "ingest.kafka", "ingest.http", "ingest.queues", "ingest.statsd", "lake.files", "lake.log",
     "lake.streams", "lake", "ingest.schema_registry", "ingest.landing.table", "ingest.landing.decoding",
     "ingest.landing", "ingest.landing.audit", "ingest.files", "views.model", "views.selection", "views.saved_searches",
     "views", "compute.speed", "compute.batch", "certify", "serve", "change.replay", "change", "change.migrate",
     "operate.explain", "operate.trial", "operate.jobs", "operate.runtime", "operate.setup", "operate.maintenance",
     "operate.backup", "operate.upgrade", "operate.doctor", "testing", "apps.airflow", "apps.web", "apps.cli",
-    "apps.demo",
 )  # fmt: skip
 """Packages in the order in which data takes them (ADR 0035); what stands in none of them is listed in ``PARENTS``."""
 PARENTS = {"", "ingest", "compute", "operate", "apps"}
-# Beside the order: the sample producer is a client of the log, and nothing of the platform may build on it but the
-# commands.
-ONLY_FOR_COMMANDS, COMMANDS = "samples", {"apps.cli", "apps.demo"}
 
 
 def _imports(file: Path) -> Iterator[tuple[int, str]]:
@@ -39,7 +34,7 @@ def _imports(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _modules() -> list[Path]:
-    return sorted(file for file in PACKAGE.rglob("*.py") if PACKAGE / "apps" / "template" not in file.parents)
+    return list(modules(PACKAGE).values())
 
 
 def _package_of(module: str) -> str:
@@ -52,7 +47,7 @@ def test_imports_go_one_way(file: Path) -> None:
     here = _package_of(".".join(file.relative_to(PACKAGE).with_suffix("").parts))
     if not here:
         return
-    behind = set(ORDER[ORDER.index(here) + 1 :]) | ({ONLY_FOR_COMMANDS} - {here} if here not in COMMANDS else set())
+    behind = set(ORDER[ORDER.index(here) + 1 :])
     wrong = [
         f"{file.name}:{line} imports {module}"
         for line, module in _imports(file)
@@ -61,20 +56,25 @@ def test_imports_go_one_way(file: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("file", _modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_the_package_knows_no_sample(file: Path) -> None:
+    """Not in a function either: the samples come in by entry points, where they are installed."""
+    assert [line for line, module in _imports(file) if module.split(".")[0] == SAMPLES.name] == []
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """When it is loaded: what a function imports when it is called, and what only types need, is no circle."""
-    modules = {".".join(file.relative_to(PACKAGE).with_suffix("").parts): file for file in _modules()}
-    graph = {name: sorted({*_loads(file)} & modules.keys() - {name}) for name, file in modules.items()}
+    files = modules()
+    graph = {name: sorted({*_loads(file)} & files.keys() - {name}) for name, file in files.items()}
     assert next(_circles(graph), None) is None
     assert next(_circles({"a": ["b"], "b": ["c"], "c": ["b"]}), None) == ["b", "c", "b"]
 
 
 def _loads(file: Path) -> Iterator[str]:
-    """The modules of the package that are loaded with this one."""
+    """The modules of ours that are loaded with this one."""
     for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("anabranch."):
-            module = node.module.removeprefix("anabranch.")
-            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
 def _circles(graph: dict[str, list[str]]) -> Iterator[list[str]]:
@@ -102,11 +102,10 @@ def test_every_folder_has_its_place() -> None:
 
 def test_airflow_is_imported_in_its_own_folder_only() -> None:
     wrong = [
-        f"{file.relative_to(PACKAGE)}:{line}"
-        for file in _modules()
+        f"{inside(file)}:{line}"
+        for file in modules().values()
         for line, module in _imports(file)
-        if module.split(".")[0] == "airflow"
-        and file.relative_to(PACKAGE).parts[:2] not in {("apps", "airflow"), ("apps", "web")}
+        if module.split(".")[0] == "airflow" and not inside(file).startswith(("apps/airflow/", "apps/web/"))
     ]
     assert not wrong
 
@@ -116,5 +115,5 @@ def test_platform_shadows_no_module_of_the_standard_library() -> None:
 
 
 def test_rooms_are_small() -> None:
-    large = {str(f.relative_to(PACKAGE)): n for f in _modules() if (n := len(f.read_text().splitlines())) > 300}
+    large = {name: n for name, file in modules().items() if (n := len(file.read_text().splitlines())) > 300}
     assert not large

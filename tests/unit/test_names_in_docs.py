@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from anabranch.core.project_folder import project_root
+from support.our_packages import PACKAGE, SAMPLES
 
 pytestmark = pytest.mark.unit
 
 ROOT = project_root()
-PACKAGE = ROOT / "platform" / "anabranch"
 PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/invariants.md", "CONTRIBUTING.md", "README.md")
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?:[\w-]+/)*\w+\.py")
@@ -37,9 +37,10 @@ def named_in(line: str) -> Iterator[tuple[str, list[Path], list[str]]]:
         if path in _NO_NAMES or (path.startswith(_OF_HOMES) and not path.endswith(".py")):
             continue
         inside = [name for name in re.split(r"[,\s]+", names) if name.isidentifier()]
-        places = [PACKAGE / path, ROOT / path, *(folder / path for folder in folders)]
+        places = [PACKAGE / path, ROOT / path, SAMPLES / path, *(folder / path for folder in folders)]
         module = _PATH.fullmatch(path)
-        if not module and _DOTTED.fullmatch(path) and (PACKAGE / path.partition(".")[0]).is_dir():
+        first = path.partition(".")[0]
+        if not module and _DOTTED.fullmatch(path) and (first == SAMPLES.name or (PACKAGE / first).is_dir()):
             places, inside = _dotted(path), []
         elif _SHORT.fullmatch(path):
             places, inside = [folder / path.removeprefix(".") for folder in folders], []
@@ -51,7 +52,8 @@ def named_in(line: str) -> Iterator[tuple[str, list[Path], list[str]]]:
 
 
 def _dotted(name: str) -> list[Path]:
-    place = PACKAGE.joinpath(*name.split("."))
+    """A module or a package: those of ``anabranch`` are named without it, ``serve.routes``."""
+    place = (SAMPLES.parent if name.startswith(f"{SAMPLES.name}.") else PACKAGE).joinpath(*name.split("."))
     return [place, place.with_suffix(".py")]
 
 
@@ -94,6 +96,8 @@ def test_what_the_pages_name_exists(page: str) -> None:
         "`serve.no_plan`",
         "`lake.files`, `.nothing`",
         "`tests/unit/test_nothing.py`",
+        "`anabranch_samples.nothing`",
+        "`demo/nothing.py`",
     ],
 )
 def test_a_name_of_nothing_is_found(line: str) -> None:
@@ -107,6 +111,7 @@ def test_a_name_of_nothing_is_found(line: str) -> None:
         "`ingest/landing/decoding/_decode.py`, by `decoding/_validity.py` and then `epochs.py: numbered`",
         "`operate/jobs/rebuild.py`, `certify.py`",
         "`lake.files`, `.log`; `core.engine`; `tests/spark`; `serve.read_plan`",
+        "`anabranch_samples.oracle`, `demo/run.py: landing_proofs`; `platform/samples/`",
     ],
 )
 def test_a_name_of_something_is_not(line: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from anabranch.contracts import load_declarations
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.core.old_names import first_name, renamed
+from anabranch.core.old_names import first_name, full_name, renamed
 from anabranch.core.project_folder import project_root
 from anabranch.views import load_views
 
@@ -24,7 +24,11 @@ from anabranch.events import Contract, Topic
 from anabranch.settings import load_settings
 from anabranch.tables import Note, newest
 from anabranch.views.keyed import process
+from anabranch.samples.faults import Faults
+from anabranch.apps.cli.produce_commands import produce_flights
 
+assert Faults.__module__ == "anabranch_samples.faults"
+assert produce_flights.__module__ == "anabranch_samples.producing"
 assert Note.__name__ == "CommitMetadata"
 assert callable(newest)
 """
@@ -53,7 +57,7 @@ def test_each_old_module_gives_the_new_one(old: str, new: str) -> None:
         warnings.simplefilter("ignore")
         sys.modules.pop(f"anabranch.{old}", None)
         module = import_module(f"anabranch.{old}")
-        target = import_module(f"anabranch.{new}")
+        target = import_module(full_name(new))
         for name, now in ((n, now) for n, now in renamed().names.items() if n.split(":")[0] == old):
             assert getattr(module, name.split(":")[1]) is getattr(target, now)
 
@@ -94,7 +98,8 @@ def test_a_file_with_old_names_works_and_is_told_the_new_ones_at_its_own_lines(t
         [sys.executable, "-c", "import of_a_user"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     told = [line for line in ended.stderr.splitlines() if "FutureWarning" in line]
-    assert [line.split(":")[1] for line in told if "of_a_user.py" in line] == ["2", "2", "3", "4", "5", "6"]
+    lines = [int(line.split(":")[1]) for line in told if "of_a_user.py" in line]
+    assert lines == [2, 2, 3, 4, 5, 6, 7, 7, 8]
     assert "anabranch.views.keyed was renamed to anabranch.views.processor" in ended.stderr
 
 
@@ -144,6 +149,8 @@ def test_only_modules_of_ours_have_a_first_name() -> None:
     assert first_name("anabranch.views.processor") == "anabranch.views.keyed"
     assert first_name("anabranch.views.joins") == "anabranch.views.joins"
     assert first_name("views.processor") == "views.processor"
+    assert first_name("anabranch_samples.demo.run") == "anabranch.cli.demo_run"
+    assert first_name("anabranch_other.demo") == "anabranch_other.demo", "of somebody else"
 
 
 def test_a_module_that_was_merged_into_another_keeps_its_first_name_and_does_not_take_the_others() -> None:

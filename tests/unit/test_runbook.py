@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
-import anabranch
 import pytest
+from support.our_packages import PACKAGE, PACKAGES
 
 pytestmark = pytest.mark.unit
 
-PACKAGE = Path(anabranch.__file__).parent
 ROOT = PACKAGE.parent.parent
 RUNBOOK = ROOT / "docs" / "runbook.md"
 PROMISES = ROOT / "docs" / "promises.md"
@@ -29,13 +28,13 @@ _PASSED_ON = re.compile(
 """What hands a code on that is written elsewhere."""
 
 
-def codes_in(package: Path) -> tuple[dict[str, str], list[str]]:
+def codes_in(*packages: Path) -> tuple[dict[str, str], list[str]]:
     """Each code with the place where it is written, and the places of those that can't be read from the source.
 
     A code is the first argument of an error or a finding, what is given for a parameter ``code``, the first of a tuple
     that says what is wrong and what to do as well, or a constant beside a class that carries one.
     """
-    trees = _trees(package)
+    trees = _trees(*packages)
     classes, constants = _classes(trees), _constants(trees)
     own = {module: _own_takers(tree) for module, tree in trees.items()}
     found, unseen = dict[str, str](), list[str]()
@@ -52,9 +51,9 @@ def codes_in(package: Path) -> tuple[dict[str, str], list[str]]:
     return found, unseen
 
 
-def silent_in(package: Path) -> list[str]:
+def silent_in(*packages: Path) -> list[str]:
     """The places of errors that don't say what to do next."""
-    trees = _trees(package)
+    trees = _trees(*packages)
     errors = _classes(trees) - {"Finding"}
     return [
         f"{module.replace('.', '/')}.py:{node.lineno}"
@@ -66,9 +65,10 @@ def silent_in(package: Path) -> list[str]:
     ]
 
 
-def _trees(package: Path) -> dict[str, ast.Module]:
+def _trees(*packages: Path) -> dict[str, ast.Module]:
     return {
         ".".join(file.relative_to(package.parent).with_suffix("").parts): ast.parse(file.read_text())
+        for package in packages
         for file in sorted(package.rglob("*.py"))
     }
 
@@ -163,7 +163,7 @@ def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 @pytest.fixture(scope="module")
 def codes() -> tuple[dict[str, str], list[str]]:
-    return codes_in(PACKAGE)
+    return codes_in(*PACKAGES)
 
 
 def quoted(page: Path) -> list[str]:
@@ -191,7 +191,7 @@ def test_every_code_can_be_read_from_the_source(codes: tuple[dict[str, str], lis
 
 
 def test_every_error_says_what_to_do_next() -> None:
-    assert silent_in(PACKAGE) == []
+    assert silent_in(*PACKAGES) == []
 
 
 @pytest.mark.parametrize(

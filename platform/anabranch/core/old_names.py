@@ -1,9 +1,10 @@
 """Keeps imports by old names working after modules were regrouped (ADR 35, 43); a warning gives the new name.
 
-``old_names.json``, all below ``anabranch.``: ``modules`` maps old module -> next name, ``merged`` a module that is now
-part of another -> that one, and a chain of both is followed to its end; ``names`` maps ``old module:old name`` -> new
-name; ``doors`` maps ``package:name``, what a package offered earlier -> ``module:name``. If you move a module that
-people's files import, add it to the file.
+``old_names.json``, all below ``anabranch.``, or in full if it is in another distribution of ours
+(``anabranch_samples``): ``modules`` maps old module -> next name, ``merged`` a module that is now part of another ->
+that one, and a chain of both is followed to its end; ``names`` maps ``old module:old name`` -> new name; ``doors`` maps
+``package:name``, what a package or a module offered earlier -> ``module:name``. If you move a module that people's
+files import, add it to the file.
 
 A view's fingerprint spells our modules by their first names, so that a definition keeps its fingerprint when its file
 switches to the new ones (``views._fingerprint``).
@@ -24,6 +25,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 _ROOT = "anabranch."
+_ELSEWHERE = "anabranch_"
+"""What the packages of our other distributions begin with; their names are written in full."""
 _PASSED = (__file__, str(Path(__file__).parents[1] / "_lazy_exports.py"))
 """Files whose lines don't count as the line that imports."""
 
@@ -57,9 +60,14 @@ def _end(name: str, steps: Mapping[str, str]) -> str:
 def first_name(module: str) -> str:
     """The first name of one of our modules; any other module's name unchanged. What was merged into another module
     keeps a first name of its own."""
-    if not module.startswith(_ROOT):
+    if not module.startswith((_ROOT, _ELSEWHERE)):
         return module
-    return _ROOT + _end(module.removeprefix(_ROOT), renamed().before)
+    return full_name(_end(module.removeprefix(_ROOT), renamed().before))
+
+
+def full_name(name: str) -> str:
+    """The name to import, of one in the table."""
+    return name if name.startswith(_ELSEWHERE) else _ROOT + name
 
 
 def offered_earlier(package: str, name: str) -> Any:
@@ -68,8 +76,22 @@ def offered_earlier(package: str, name: str) -> Any:
     if target is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, _, now = target.partition(":")
-    _warn(f"{package}.{name} has moved: from {_ROOT}{module} import {now}")
-    return getattr(import_module(_ROOT + module), now)
+    _warn(f"{package}.{name} has moved: from {full_name(module)} import {now}")
+    return getattr(_imported(full_name(module), f"{package}.{name}"), now)
+
+
+def _imported(new: str, old: str) -> ModuleType:
+    """The module ``new``. Raises ModuleNotFoundError, which says what to install for ``old`` if it is in a distribution
+    that isn't there."""
+    package = new.partition(".")[0]
+    try:
+        return import_module(new)
+    except ModuleNotFoundError as error:
+        if error.name != package or not package.startswith(_ELSEWHERE):
+            raise
+        distribution = package.replace("_", "-")
+        what = f"{old} is in the distribution {distribution} now, which isn't installed: pip install {distribution}"
+        raise ModuleNotFoundError(what, name=package) from None
 
 
 class _OldModule(ModuleType):
@@ -97,13 +119,13 @@ class _OfferingPackage(ModuleType):
 
 class _OldLoader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        new = _ROOT + renamed().modules[spec.name.removeprefix(_ROOT)]
+        new = full_name(renamed().modules[spec.name.removeprefix(_ROOT)])
         package, _, name = new.rpartition(".")
         if name.startswith("_"):
             _warn(f"{spec.name} was renamed to {new}, which is private: import what {package} offers")
         else:
             _warn(f"{spec.name} was renamed to {new}: import that")
-        return _OldModule(spec.name, import_module(new))
+        return _OldModule(spec.name, _imported(new, spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
         """The new module has already been executed, and must not run twice."""

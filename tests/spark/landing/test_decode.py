@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from anabranch.contracts import Contract, Topic
 from anabranch.core.engine.spark import LIVE
-from anabranch.samples import _bad_bytes
+from anabranch_samples import _bad_bytes
 from support.things_topic import APPENDED, BASE, MADE, PRICED, decided, unexpected
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.layout import VersionRef
-from anabranch.samples._rendering import render
 from anabranch.testing import Event, Landing
 from anabranch.views import View
 from anabranch.views.model.definition import PARTITION_DATE
 from anabranch.views.model.handle import ViewHandle
+from anabranch_samples._rendering import render
 
 from benchmarks.nexmark import paths
 from benchmarks.nexmark.declared import declarations, topic, views

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from anabranch.core.errors import BrokenState, Conflict, TryAgain
-from anabranch.core.project_folder import project_root
 from anabranch.core.storage import DISK
 from anabranch.lake import latest_commit
 from anabranch.lake.commits import append
@@ -21,6 +20,7 @@ from anabranch.lake.optimistic import until_committed
 from deltalake import DeltaTable
 from support.commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
 from support.object_store import Faults, object_store
+from support.our_packages import PACKAGE, inside, modules
 
 pytestmark = pytest.mark.unit
 
@@ -181,9 +181,7 @@ anew. A large merge reads again only where a compaction was quicker."""
 
 
 def test_there_is_one_loop_that_decides_again() -> None:
-    package = project_root() / "platform" / "anabranch"
-    found = {str(p.relative_to(package)) for p in package.rglob("*.py") if '"TABLE_MOVED"' in p.read_text()}
-    assert found == ASKING
+    assert {inside(file) for file in modules().values() if '"TABLE_MOVED"' in file.read_text()} == ASKING
 
 
 @pytest.mark.parametrize("busy", [2, 5])
@@ -217,14 +215,13 @@ ALLOWED = {"lake/commits.py"}
 
 
 def test_no_other_module_commits_by_itself() -> None:
-    package = project_root() / "platform" / "anabranch"
     found = set()
-    for path in sorted(package.rglob("*.py")):
+    for path in modules().values():
         text = path.read_text()
         if "DeltaTable" not in text and "delta" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in COMMITTING:
-                found.add(str(path.relative_to(package)))
+                found.add(inside(path))
     assert found <= ALLOWED, found - ALLOWED
-    assert all("commit_or_confirm" in (package / name).read_text() for name in {*ALLOWED, "lake/file_commits.py"})
+    assert all("commit_or_confirm" in (PACKAGE / name).read_text() for name in {*ALLOWED, "lake/file_commits.py"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anabranch
 import pyarrow as pa
 import pytest
 from anabranch.core.storage import storage_of
@@ -15,9 +14,9 @@ from anabranch.lake.files import stage_arrow
 from anabranch.lake.log.commit_log import changes
 from anabranch.lake.log.delta_tables import data_path, data_paths, folder_of
 from deltalake import DeltaTable
+from support.our_packages import inside, modules
 
 pytestmark = pytest.mark.unit
-PACKAGE = Path(anabranch.__file__).parent
 NAMES = ["a b", "50%", "é#?", "plain"]
 
 
@@ -49,5 +48,5 @@ def test_the_files_of_some_partitions_alone(table: DeltaTable, name: str) -> Non
 
 
 def test_only_the_seam_takes_an_uri_apart() -> None:
-    spelling = [path for path in PACKAGE.rglob("*.py") if "file:/" in path.read_text()]
-    assert [str(path.relative_to(PACKAGE)) for path in spelling] == ["core/storage.py"]
+    spelling = [path for path in modules().values() if "file:/" in path.read_text()]
+    assert [inside(path) for path in spelling] == ["core/storage.py"]

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
-from anabranch.samples._rendering import render
+from anabranch_samples._rendering import render
 
 from benchmarks.nexmark.declared import declarations, topic, views
 from benchmarks.nexmark.generator import Workload, nexmark_events

@@ -13,9 +13,9 @@ from anabranch.contracts.model.declarations import Declarations
 from anabranch.contracts.sending import EventValidator
 from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import project_root
-from anabranch.samples._rendering import render
-from anabranch.samples.faults import KINDS, SMALL, Faults, inject
-from anabranch.samples.flights import flight_events
+from anabranch_samples._rendering import render
+from anabranch_samples.faults import KINDS, SMALL, Faults, inject
+from anabranch_samples.flights import flight_events
 
 pytestmark = pytest.mark.unit
 

@@ -7,10 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
 import pytest
-from anabranch.apps.cli.produce_commands import choose_faults, parse_day, parse_days, parse_pace
 from anabranch.core.errors import BadInput
-from anabranch.samples.faults import SMALL, Faults
-from anabranch.samples.publishing import Pace
+from anabranch_samples.faults import SMALL, Faults
+from anabranch_samples.producing import choose_faults, parse_day, parse_days, parse_pace
+from anabranch_samples.publishing import Pace
 
 pytestmark = pytest.mark.unit
 

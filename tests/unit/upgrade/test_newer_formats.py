@@ -34,6 +34,7 @@ from anabranch.operate.upgrade._places import PLACES
 from anabranch.serve.routes import route_of
 from support.backed_up_home import furnished
 from support.landed_sample import DECLARED, FLIGHTS
+from support.our_packages import modules
 from support.small_platform import NAME, Clinic
 
 pytestmark = pytest.mark.unit
@@ -68,9 +69,8 @@ def test_a_control_file(kind: str, tmp_path: Path) -> None:
 
 
 def test_every_control_file_has_its_place() -> None:
-    """Those that are made anywhere in the package are found by an upgrade."""
-    package = Path(anabranch.__file__).parent
-    trees = {file: ast.parse(file.read_text()) for file in package.rglob("*.py")}
+    """Those that are made anywhere in our code are found by an upgrade."""
+    trees = {file: ast.parse(file.read_text()) for file in modules().values()}
     calls = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [call.args[0] for call in calls if ast.unparse(call.func) == "ControlFile"]
     assert {argument.value for argument in made if isinstance(argument, ast.Constant)} == KINDS.keys()

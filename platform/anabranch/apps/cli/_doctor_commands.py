@@ -29,7 +29,9 @@ Rows = Annotated[
 ]
 Sent = Annotated[
     Path | None,
-    typer.Option(help="The producer's file of everything that was sent: compare the sample views with it, in DuckDB."),
+    typer.Option(
+        help="The producer's file of all that was sent: compare a sample's views with it (anabranch-samples)."
+    ),
 ]
 
 
@@ -62,14 +64,14 @@ def doctor(
 @contextmanager
 def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
     """The optional checks, which compute rows."""
-    from anabranch.apps.cli.sample_oracle import oracle_check
+    from anabranch.apps.cli.plugins import sample_checks
     from anabranch.core.engine.lifetime import engine
     from anabranch.operate.doctor import decode_check, recompute_checks
 
     if sent is not None and not sent.is_file():
         wrong = f"--sent: {sent} is not a file"
         raise BadInput("NO_FILE", wrong, state="nothing was checked", next_step="give one of produced/", field="sent")
-    without_engine = [oracle_check(sent)] if sent is not None else []
+    without_engine = sample_checks(sent) if sent is not None else []
     if rows is None:
         yield without_engine
         return

@@ -7,31 +7,27 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anabranch.apps.cli.plugins import sample_named
 from anabranch.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from anabranch.apps.cli.plugins import Sample
 
 _TEMPLATE = Path(__file__).parents[1] / "template"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ORDERS = {
-    "EXTRAS": "platform",
     "FIRST_EVENTS": "anabranch produce events data/orders.jsonl",
     "FIRST_VIEW": "revenue",
     "FIRST_DAYS": "--from 2025-01-05 --to 2025-01-06",
+    "MORE_DEPENDENCIES": "",
+    "MORE_PATHS": "",
+    "MORE_WHEELS": "",
 }
 """Placeholders of the template's files, in addition to PROJECT_NAME, and their values in a project without a sample."""
-_SAMPLES = {
-    "flights": {
-        "EXTRAS": "platform,samples",
-        "FIRST_EVENTS": "anabranch produce flights --from 2013-01-01 --days 3",
-        "FIRST_VIEW": "departure_delays",
-        "FIRST_DAYS": "--from 2013-01-01 --to 2013-01-02",
-    }
-}
-"""The same for each sample."""
-
 
 _STARTS: dict[str, tuple[str, ...]] = {
     "topic": (
@@ -62,7 +58,7 @@ def register(app: typer.Typer) -> None:
 def init(
     name: Annotated[str, typer.Argument(help="The project's name; its folder is created here.")],
     sample: Annotated[
-        str, typer.Option(help=f"Start with the contracts and views of a sample: {', '.join(_SAMPLES)}.")
+        str, typer.Option(help="Start with the contracts and views of a sample: flights, of anabranch-samples.")
     ] = "",
     data: Annotated[
         str,
@@ -80,10 +76,7 @@ def init(
             next_step="use a-z, 0-9, - and _, like shop; go to the folder that should hold the project first",
         )
     folder = Path(name)
-    if sample and sample not in _SAMPLES:
-        raise BadInput(
-            "SAMPLE_UNKNOWN", f"there is no sample {sample!r}", next_step=f"choose from {', '.join(_SAMPLES)}"
-        )
+    chosen = sample_named(sample) if sample else None
     if data and data not in _STARTS:
         raise BadInput(
             "DATA_UNKNOWN", f"--data {data!r} is none of these", next_step=f"choose from {', '.join(_STARTS)}"
@@ -95,11 +88,11 @@ def init(
             state="nothing was written",
             next_step="choose another name, or an empty folder",
         )
-    make_project(folder, sample)
+    make_project(folder, chosen)
     if not data and not sample and sys.stdin.isatty():
         data = _asked()
     typer.echo(f"{folder}: contracts, views, tests, DAGs, settings; README.md explains them. Next:")
-    events = _SAMPLES.get(sample, _ORDERS)["FIRST_EVENTS"]
+    events = _placeholders(chosen)["FIRST_EVENTS"]
     steps = _STARTS.get(data) or ("pytest", "anabranch up", events, "anabranch down")
     for step in (f"cd {folder}", "anabranch setup", *steps):
         typer.echo(f"  {step}")
@@ -112,10 +105,10 @@ def _asked() -> str:
     return str(answer)
 
 
-def make_project(folder: Path, sample: str = "") -> None:
+def make_project(folder: Path, sample: Sample | None = None) -> None:
     """Copies the template to ``folder``; with a ``sample``, with its contracts and views instead of the template's."""
     shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    placeholders = {"PROJECT_NAME": folder.name, **_SAMPLES.get(sample, _ORDERS)}
+    placeholders = {"PROJECT_NAME": folder.name, **_placeholders(sample)}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name.endswith(".template"):  # so that the package's own tools don't read the file
             name = path.name.removesuffix(".template").replace("dot_", ".", 1)
@@ -125,22 +118,30 @@ def make_project(folder: Path, sample: str = "") -> None:
             for placeholder, content in placeholders.items():
                 text = text.replace(placeholder, content)
             path.write_text(text)
-    if sample:
+    if sample is not None:
         for part in ("spark_jobs", "tests", "data"):
             shutil.rmtree(folder / part)
         readme = folder / "README.md"
         readme.write_text("".join(s for s in readme.read_text().splitlines(True) if not s.startswith("| `data`")))
         for part in ("contracts", "views"):
             ignored = shutil.ignore_patterns("__pycache__", "gallery")
-            shutil.copytree(_sample_folder() / part, folder / "spark_jobs" / part, ignore=ignored)
+            shutil.copytree(sample.folder / part, folder / "spark_jobs" / part, ignore=ignored)
         (folder / "tests").mkdir()
         (folder / "tests" / "test_views.py").write_text(_SAMPLE_TEST)
 
 
-def _sample_folder() -> Path:
-    """The sample's folder in the installed package; in a checkout, ``spark_jobs``."""
-    installed = Path(__file__).parents[1] / "sample"
-    return installed if installed.is_dir() else Path(__file__).parents[4] / "spark_jobs"
+def _placeholders(sample: Sample | None) -> dict[str, str]:
+    if sample is None:
+        return _ORDERS
+    wheel = sample.distribution.replace("-", "_")
+    return {
+        "FIRST_EVENTS": sample.first_events,
+        "FIRST_VIEW": sample.first_view,
+        "FIRST_DAYS": sample.first_days,
+        "MORE_DEPENDENCIES": f', "{sample.distribution}"',
+        "MORE_PATHS": f" PATH/TO/{wheel}-*.whl",
+        "MORE_WHEELS": f" wheels/{wheel}-*.whl",
+    }
 
 
 def setup() -> None:

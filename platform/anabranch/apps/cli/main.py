@@ -1,4 +1,5 @@
-"""Builds the app ``anabranch``. Each command module registers itself, and imports heavy packages only when called."""
+"""Builds the app ``anabranch``. Each command module registers itself, and imports heavy packages only when called;
+other distributions add commands by entry points (``plugins``)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from anabranch.apps.cli.plugins import register_commands
 from anabranch.core.errors import AnabranchError
 from anabranch.core.extras import missing_extra
 from anabranch.core.text.terminal_text import printable
@@ -37,9 +39,8 @@ MODULES = (  # of ``anabranch.apps``
     "cli._maintain_commands",
     "cli._backup_commands",
     "cli._upgrade_commands",
-    "demo.command",
 )
-"""In the order of the help."""
+"""In the order of the help; commands of other distributions follow."""
 
 
 class Commands(TyperGroup):
@@ -72,6 +73,7 @@ def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an 
 def _register() -> None:
     for name in MODULES:
         import_module(f"anabranch.apps.{name}").register(app)
+    register_commands(app)
 
 
 _register()

@@ -1,4 +1,4 @@
-"""Builds the wheel with the sample domain in it (``anabranch init --sample flights``); its source is spark_jobs/."""
+"""Builds the wheel with the sample's contracts and views in it; their source is spark_jobs/, two folders above."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-HERE = Path(__file__).parent
+JOBS = Path(__file__).resolve().parents[2] / "spark_jobs"
 
 
 class WithSample(build_py):
@@ -16,9 +16,9 @@ class WithSample(build_py):
         super().run()
         if not self.editable_mode:
             for part in ("contracts", "views"):
-                target = Path(self.build_lib) / "anabranch" / "apps" / "sample" / part
+                target = Path(self.build_lib) / "anabranch_samples" / "project" / part
                 ignored = shutil.ignore_patterns("__pycache__", "gallery")
-                shutil.copytree(HERE / "spark_jobs" / part, target, ignore=ignored, dirs_exist_ok=True)
+                shutil.copytree(JOBS / part, target, ignore=ignored, dirs_exist_ok=True)
 
 
 setup(cmdclass={"build_py": WithSample})

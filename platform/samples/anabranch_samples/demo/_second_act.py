@@ -8,8 +8,16 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from anabranch.apps.airflow.client import Client
-from anabranch.apps.demo._readers import NAMES, FlightReaders, Readers
-from anabranch.apps.demo.change import (
+from anabranch.certify.certificates import newest_certificates
+from anabranch.change.migrate.migration_record import migration_of
+from anabranch.core.airflow_settings import airflow_api
+from anabranch.core.errors import BrokenState
+from anabranch.lake.layout import VersionRef
+from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch.serve.routes import Route, route_history
+
+from anabranch_samples.demo._readers import NAMES, FlightReaders, Readers
+from anabranch_samples.demo.change import (
     NEW,
     OLD,
     VIEW,
@@ -22,13 +30,6 @@ from anabranch.apps.demo.change import (
     wait_for,
     wrong_row,
 )
-from anabranch.certify.certificates import newest_certificates
-from anabranch.change.migrate.migration_record import migration_of
-from anabranch.core.airflow_settings import airflow_api
-from anabranch.core.errors import BrokenState
-from anabranch.lake.layout import VersionRef
-from anabranch.operate.runtime.secret_files import airflow_login
-from anabranch.serve.routes import Route, route_history
 
 if TYPE_CHECKING:
     from anabranch.core.settings import Settings

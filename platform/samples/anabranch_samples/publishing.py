@@ -23,11 +23,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import KafkaError, Message
-
 from anabranch.core.errors import BadInput
 from anabranch.ingest.kafka import Producer
-from anabranch.samples._rendering import render
+from confluent_kafka import KafkaError, Message
+
+from anabranch_samples._rendering import render
 
 SLICE = 50_000
 _PROGRESS_EVERY = 2_000

@@ -10,17 +10,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from anabranch.apps.demo._second_act import Voice
 from anabranch.core.errors import BrokenState
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from anabranch_samples.demo._second_act import Voice
 
-    from anabranch.apps.demo._shop_sender import Sold
+if TYPE_CHECKING:
     from anabranch.contracts import Topic
     from anabranch.core.settings import Settings
     from anabranch.ingest.landing.audit.verify import Proof
     from anabranch.views.model.handle import ViewHandle
+    from pyspark.sql import SparkSession
+
+    from anabranch_samples.demo._shop_sender import Sold
 
 SHOP: Final = Path(__file__).parent / "shop"
 VIEW: Final = "takings"
@@ -31,10 +32,11 @@ def third_act(
 ) -> None:
     """Runs the third act against the running broker, in a home of its own below the demo's. ``spark``: an engine that
     is there already, and stays. Raises BrokenState DEMO_DIFFERS if the view isn't what the sender sent."""
-    from anabranch.apps.demo._shop_sender import send_sales
     from anabranch.contracts import load_declarations
     from anabranch.ingest.kafka.client import client_config
     from anabranch.views import load_views
+
+    from anabranch_samples.demo._shop_sender import send_sales
 
     own = settings.model_copy(update={"home": settings.home / "shop", "project": _project(settings.home)})
     declared = load_declarations(own.contracts_folder)
@@ -96,11 +98,12 @@ def _reasons(settings: Settings, topic: Topic) -> Counter[str]:
 
 def _certified(spark: SparkSession, view: ViewHandle) -> int:
     """Stream, batch, certificates and publication; the number of days, all of them equal."""
-    from anabranch.apps.demo._shop_sender import DAYS, FIRST
     from anabranch.certify.reconciliation import reconcile
     from anabranch.compute.batch.publish import publish
     from anabranch.compute.batch.rebuild import rebuild
     from anabranch.compute.speed.view_stream import catch_up
+
+    from anabranch_samples.demo._shop_sender import DAYS, FIRST
 
     catch_up(spark, view)
     days = [(FIRST + timedelta(days=n)).date() for n in range(DAYS)]

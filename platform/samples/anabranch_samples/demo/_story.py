@@ -7,15 +7,14 @@ from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from anabranch.certify.certificates import newest_certificates
 from anabranch.ingest.landing.audit.report import proof_table
 from anabranch.lake import commit_history, latest_commit
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import Reading, read
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 if TYPE_CHECKING:
     from anabranch.apps.airflow.client import Run
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from anabranch.certify.verdict import Verdict
     from anabranch.core.settings import Settings
     from anabranch.ingest.landing.audit.verify import Proof
-    from anabranch.samples.oracle import Agreement
-    from anabranch.samples.publishing import Summary
+
+    from anabranch_samples.oracle import Agreement
+    from anabranch_samples.publishing import Summary
 
 
 class Story:

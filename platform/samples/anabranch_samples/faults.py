@@ -14,10 +14,10 @@ from datetime import timedelta
 
 import numpy as np
 import polars as pl
-
 from anabranch.core.errors import BadInput
-from anabranch.samples import _bad_bytes
-from anabranch.samples._rendering import render
+
+from anabranch_samples import _bad_bytes
+from anabranch_samples._rendering import render
 
 KINDS = ("duplicate", "conflict", "malformed", "broken_contract", "absurd_time", "wrong_clock", "days_late")
 _DAY = 86_400

@@ -17,10 +17,10 @@ from datetime import date, timedelta
 from typing import Any
 
 import polars as pl
-
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput
-from anabranch.samples import nycflights
+
+from anabranch_samples import nycflights
 
 COLUMNS: dict[str, Any] = {
     "topic": pl.String,

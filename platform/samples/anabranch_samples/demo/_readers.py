@@ -10,7 +10,6 @@ from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut

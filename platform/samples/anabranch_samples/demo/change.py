@@ -10,10 +10,7 @@ from datetime import UTC, date, datetime
 from typing import TypeVar
 
 import pyarrow as pa
-from deltalake import QueryBuilder
-
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.demo.run import FLIGHTS, Tell
 from anabranch.contracts import Event, load_declarations
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
@@ -21,6 +18,9 @@ from anabranch.ingest.kafka import Producer
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import upsert
 from anabranch.lake.layout import VersionRef, landing_table
+from deltalake import QueryBuilder
+
+from anabranch_samples.demo.run import FLIGHTS, Tell
 
 VIEW, OLD, NEW = "departure_delays", 1, 2
 NEXT = "departure_delays_v2.py"

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 
 from anabranch.apps.airflow.client import Client, Run
-from anabranch.apps.cli.sample_oracle import compare_with_oracle, oracle_of
 from anabranch.certify.verdict import Verdict, read_verdict
 from anabranch.contracts import Topic, load_declarations
 from anabranch.core.airflow_settings import airflow_api
@@ -18,7 +17,9 @@ from anabranch.ingest.landing.audit.verify import Proof, verify
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef, landing_table
 from anabranch.operate.runtime.secret_files import airflow_login
-from anabranch.samples.oracle import Agreement
+
+from anabranch_samples.oracle import Agreement
+from anabranch_samples.oracle_check import compare_with_oracle, oracle_of
 
 Tell = Callable[[str], None]
 FLIGHTS = "flights"

@@ -9,12 +9,12 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
 from anabranch.core.errors import BrokenState
 
 if TYPE_CHECKING:
-    from anabranch.apps.demo._story import Story
     from anabranch.core.settings import Settings
+
+    from anabranch_samples.demo._story import Story
 
 FIRST = date(2013, 1, 1)
 VIEWS = ("departure_delays", "route_day", "aircraft_now")
@@ -39,13 +39,14 @@ def demo(
     """Run everything on a month of real flights: log, landing, both paths, certificates, served views. Then change it:
     repair late days, build a new version, move readers to it; the first try fails and is rolled back. Then take in
     topics of other teams, in plain JSON and in Avro."""
-    from anabranch.apps.demo._second_act import second_act
-    from anabranch.apps.demo._story import Story
-    from anabranch.apps.demo._third_act import third_act
-    from anabranch.apps.demo.change import own_project
     from anabranch.core.project_folder import check_project
     from anabranch.core.settings import load_settings
     from anabranch.operate.runtime import lifecycle
+
+    from anabranch_samples.demo._second_act import second_act
+    from anabranch_samples.demo._story import Story
+    from anabranch_samples.demo._third_act import third_act
+    from anabranch_samples.demo.change import own_project
 
     normal = load_settings()
     check_project(normal.project)
@@ -82,10 +83,10 @@ def _waiting(states: Any) -> str:
 
 
 def _whole_way(settings: Settings, story: Story, days: int, faults: bool) -> None:
-    from anabranch.apps.cli.produce_commands import produce_flights
-    from anabranch.apps.demo.run import check_oracle, landed_everything, landing_proofs, reprocess, speed_at
-    from anabranch.samples.faults import SMALL, Faults
-    from anabranch.samples.publishing import Pace
+    from anabranch_samples.demo.run import check_oracle, landed_everything, landing_proofs, reprocess, speed_at
+    from anabranch_samples.faults import SMALL, Faults
+    from anabranch_samples.producing import produce_flights
+    from anabranch_samples.publishing import Pace
 
     summary = produce_flights(settings, FIRST, days, Pace(), SMALL if faults else Faults(), SEED)
     story.produced(summary)

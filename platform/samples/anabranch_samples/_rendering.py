@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
-
 from anabranch.contracts.sending import SPEC_VERSION
-from anabranch.samples.flights import instant
+
+from anabranch_samples.flights import instant
 
 
 def render(events: pl.DataFrame) -> pl.DataFrame:
