@@ -71,4 +71,4 @@ docs: setup
 # Stops the platform first: deleting the files of a running broker would leave it running, and unknown.
 clean:
 	@if [ -x $(BIN)/anabranch ]; then $(BIN)/anabranch down; fi
-	@rm -rf .anabranch .jars .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build
+	@rm -rf .anabranch .jars .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build platform/samples/build

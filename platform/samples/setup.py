@@ -15,10 +15,11 @@ class WithSample(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            for part in ("contracts", "views"):
+            for part in ("contracts", "views", "next"):
                 target = Path(self.build_lib) / "anabranch_samples" / "project" / part
                 ignored = shutil.ignore_patterns("__pycache__", "gallery")
-                shutil.copytree(JOBS / part, target, ignore=ignored, dirs_exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)  # of an earlier build
+                shutil.copytree(JOBS / part, target, ignore=ignored)
 
 
 setup(cmdclass={"build_py": WithSample})

@@ -366,29 +366,30 @@ def test_landing_makes_fewer_epochs_beside_a_run(spark: SparkSession, settings: 
     send(here, topic, [(0, event("first"))])
     query = start(spark, here, topic)
 
-    def seconds_an_epoch(seconds: float, name: str) -> float:
+    def seconds_an_epoch(name: str) -> float:
         begun, number = time.time(), 0
-        while time.time() - begun < seconds:
+        while True:
             send(here, topic, [(number % 2, event(f"{name}{number}"))])
             number += 1
             time.sleep(0.1)
-        times = [c.commit_time_ms / 1000 for c in commit_history(landing_table(here, topic.name))]
-        seen = [each for each in times if each > begun]
-        assert len(seen) > 2
-        return (max(seen) - min(seen)) / (len(seen) - 1)
+            times = [c.commit_time_ms / 1000 for c in commit_history(landing_table(here, topic.name))]
+            seen = [each for each in times if each > begun]
+            if len(seen) == 4:
+                return (max(seen) - min(seen)) / 3
+            assert time.time() < begun + 60
 
     try:
         query.processAllAvailable()
         with run_first(here):
             time.sleep(2)
-            beside = seconds_an_epoch(10, "beside")
+            beside = seconds_an_epoch("beside")
         os.utime(here.locks / "run-first", (0, 0))
         time.sleep(2)
-        alone = seconds_an_epoch(5, "alone")
+        alone = seconds_an_epoch("alone")
         query.processAllAvailable()
     finally:
         query.stop()
     # Each lasts three seconds at least; when it commits within them depends on what else the machine does.
-    assert 2.5 < beside < 5
+    assert beside > 2.5
     assert alone < 0.8 * beside
     assert_once(here, topic, rows_of(here, topic))

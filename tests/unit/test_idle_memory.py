@@ -55,3 +55,11 @@ def test_a_process_that_has_done_little_is_let_alone() -> None:
     process = Process()
     process.works(15, 0, 0, 0)
     assert process.collected == []
+
+
+def test_what_workers_had_used_is_not_waited_for_again() -> None:
+    """The CPU of a process that has ended isn't counted any more."""
+    process = Process()
+    process.works(40, 55, 0)
+    process.works(-50, 30, 0)
+    assert process.collected == [95, 75]

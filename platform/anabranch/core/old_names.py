@@ -90,7 +90,7 @@ def _imported(new: str, old: str) -> ModuleType:
         if error.name != package or not package.startswith(_ELSEWHERE):
             raise
         distribution = package.replace("_", "-")
-        what = f"{old} is in the distribution {distribution} now, which isn't installed: pip install {distribution}"
+        what = f"{old} is in {distribution} now, which isn't installed: install its wheel, of the same version"
         raise ModuleNotFoundError(what, name=package) from None
 
 

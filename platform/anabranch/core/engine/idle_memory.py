@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from anabranch.core.engine.spark import live_engine
 from anabranch.core.engine.tasks import cpu_seconds
+from anabranch.core.settings import Settings
 
 EVERY_SECONDS: Final = 60.0
 _IDLE_SHARE: Final = 0.1
@@ -24,9 +26,11 @@ _WORK_SECONDS: Final = 20.0
 log = logging.getLogger(__name__)
 
 
-def return_when_idle() -> None:
-    """Checks this process and its engine every minute, in a daemon thread."""
-    threading.Thread(target=_run, name="idle-memory", daemon=True).start()
+def return_when_idle(settings: Settings) -> None:
+    """Checks this process and its engine every minute, in a daemon thread. Only on few cores: the collector of other
+    engines keeps its heap."""
+    if live_engine(settings):
+        threading.Thread(target=_run, name="idle-memory", daemon=True).start()
 
 
 @dataclass
@@ -41,7 +45,7 @@ class IdleMemory:
     def look(self, passed: float) -> None:
         """``passed``: seconds since the last look."""
         used, before = self.used(), self._last
-        self._last = used
+        self._last, self._collected = used, min(self._collected, used)  # it falls when Python workers end
         if used - before < _IDLE_SHARE * passed and used - self._collected > _WORK_SECONDS:
             self.collect()
             self._collected = self._last = self.used()

@@ -112,7 +112,7 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 # them at a full collection (``idle_memory``), and is as fast on two cores. By itself the JVM begins with a 64th of the
 # machine's memory, and never has less.
 _SMALL_COLLECTOR = (
-    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:-ShrinkHeapInSteps -Xms128m -Xmn80m"
+    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:-ShrinkHeapInSteps -Xms128m -XX:NewSize=80m"
 )
 
 

@@ -23,7 +23,7 @@ def main() -> int:
     try:
         settings = load_settings()
         start_posting(settings)
-        return_when_idle()
+        return_when_idle(settings)
         return run(settings, only)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")

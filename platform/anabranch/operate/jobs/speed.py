@@ -21,7 +21,7 @@ def main() -> int:
     only = parser.parse_args().view
     try:
         settings = load_settings()
-        return_when_idle()
+        return_when_idle(settings)
         return run(settings, only)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")

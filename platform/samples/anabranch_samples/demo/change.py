@@ -21,6 +21,7 @@ from anabranch.lake.layout import VersionRef, landing_table
 from deltalake import QueryBuilder
 
 from anabranch_samples.demo.run import FLIGHTS, Tell
+from anabranch_samples.sample import FLIGHTS as SAMPLE
 
 VIEW, OLD, NEW = "departure_delays", 1, 2
 NEXT = "departure_delays_v2.py"
@@ -66,8 +67,7 @@ def caught_up(settings: Settings, version: int, tell: Tell) -> bool:
 
 def deploy(settings: Settings) -> None:
     """Copies the next version into the views folder, like a deployment. The streams and Airflow detect it."""
-    jobs = settings.project / "spark_jobs"
-    shutil.copy(jobs / "next" / NEXT, jobs / "views" / NEXT)
+    shutil.copy(SAMPLE.folder / "next" / NEXT, settings.project / "spark_jobs" / "views" / NEXT)
 
 
 def repair(client: Client, tell: Tell) -> Run:

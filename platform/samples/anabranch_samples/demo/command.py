@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from anabranch.core.errors import BrokenState
+from anabranch.core.errors import BadInput, BrokenState
 
 if TYPE_CHECKING:
     from anabranch.core.settings import Settings
@@ -50,6 +50,7 @@ def demo(
 
     normal = load_settings()
     check_project(normal.project)
+    _check_sample(normal)
     home = normal.home / "demo"
     if lifecycle.status(normal):
         raise BrokenState(
@@ -75,6 +76,26 @@ def demo(
         with story.step("stopping everything that was started"):
             lifecycle.stop(settings)
     story.closing(time.monotonic() - begun)
+
+
+def _check_sample(settings: Settings) -> None:
+    """Raises BadInput DEMO_PROJECT if the project lacks what the demo sends and shows."""
+    from anabranch.contracts import load_declarations
+    from anabranch.views import load_views
+
+    from anabranch_samples.flights import EVENT_TYPES
+
+    declared = load_declarations(settings.contracts_folder)
+    views = {view.name for view in load_views(settings.views_folder, declared)}
+    types = {kind for topic in declared.topics.values() for kind in topic.event_types}
+    lacks = [*(set(EVENT_TYPES) - types), *(set(VIEWS) - views)]
+    if lacks:
+        raise BadInput(
+            "DEMO_PROJECT",
+            f"{settings.project} isn't a project of the sample flights: it lacks {', '.join(sorted(lacks))}",
+            state="nothing was started",
+            next_step="anabranch init planes --sample flights, and run the demo there",
+        )
 
 
 def _waiting(states: Any) -> str:
