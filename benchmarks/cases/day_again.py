@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from statistics import median
@@ -192,13 +192,12 @@ def _idle(settings: Settings, world: World) -> Idle:
 
 
 def _cpu_seconds(settings: Settings) -> float:
+    """Of each process once: the supervisor's family has those of all parts."""
+    families = map(process_registry.family, process_registry.read(settings).values())
     total = 0.0
-    for record in process_registry.read(settings).values():
-        for process in process_registry.family(record):
-            try:
-                times = process.cpu_times()
-            except psutil.Error:
-                continue
+    for process in {process.pid: process for family in families for process in family}.values():
+        with suppress(psutil.Error):
+            times = process.cpu_times()
             total += times.user + times.system
     return total
 
