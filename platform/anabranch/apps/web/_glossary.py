@@ -13,8 +13,8 @@ TERMS: Mapping[str, str] = {
     "equal": "said of a partition: at one cut both paths gave the same rows",
     "publish": "one commit that makes certified partitions visible; it writes to no other system",
     "dirty partition": "a published partition for which later events have landed",
-    "late event": "one that came after the watermark had passed (event_time < W(e) - L). It is in the batch half, "
-    "never in the speed half; landing decides it once, for all views",
+    "late event": "one that came after the watermark had passed (event_time < W(e) - L). Landing decides it once, for "
+    "all views. In a view with days it is in the batch half only; the stream of a kappa view takes it",
     "replay": "running a view's stream again from history, published in one commit",
     "retire": "ending a version that nobody reads; its tables are deleted later, on request",
 }
