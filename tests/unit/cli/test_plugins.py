@@ -123,6 +123,24 @@ def test_its_commands_say_it_too_and_no_help_lists_them(
     assert "flights" not in CliRunner().invoke(app, ["produce", "--help"]).stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [("status", False), ("--debug status", False), ("landing verify flights", False), ("init x --sample y", False),
+     ("", True), ("--help", True), ("demo --days 3", True), ("produce flights", True), ("theirs", True)],
+)  # fmt: skip
+def test_a_command_of_ours_does_not_look_for_those_of_others(words: str, others: bool) -> None:
+    ours = {"status", "landing", "init", "produce"}
+    assert main.needs_others(words.split(), ours) is others
+
+
+@pytest.mark.parametrize(("words", "looks"), [("status --help", False), ("demo --help", True), ("--help", True)])
+def test_the_command_line_looks_when_it_has_to(words: str, looks: bool) -> None:
+    program = "from anabranch.apps.cli import plugins; plugins.entry_points = lambda group: print('looks') or []; "
+    program += "from anabranch.apps.cli.main import app; app()"
+    done = subprocess.run([sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("looks") is looks
+
+
 def test_a_command_that_can_not_be_loaded_takes_no_other_away(
     installed: dict[str, list[Point]], app: typer.Typer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,15 @@ other distributions add commands by entry points (``plugins``)."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from anabranch.apps.cli.plugins import register_commands
+from anabranch.apps.cli.plugins import command_names, register_commands
 from anabranch.core.errors import AnabranchError
 from anabranch.core.extras import missing_extra
 from anabranch.core.text.terminal_text import printable
@@ -70,10 +72,19 @@ def _options(debug: Annotated[bool, typer.Option("--debug", help="Show where an 
     """Options before every command."""
 
 
+def needs_others(arguments: Sequence[str], ours: Collection[str]) -> bool:
+    """Whether commands of other distributions may be asked for: to look for them takes 45 ms, which no command of
+    ``ours`` has to wait for. Help and completion show all."""
+    asked = next((word for word in arguments if not word.startswith("-")), "")
+    return "--help" in arguments[:1] or asked == "produce" or asked not in ours
+
+
 def _register() -> None:
     for name in MODULES:
         import_module(f"anabranch.apps.{name}").register(app)
-    register_commands(app)
+    groups = {str(group.name) for group in app.registered_groups}
+    if needs_others(sys.argv[1:], command_names(app) | groups):
+        register_commands(app)
 
 
 _register()

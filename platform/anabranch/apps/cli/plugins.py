@@ -88,14 +88,14 @@ def register_commands(app: typer.Typer) -> None:
             failed[point.name] = _broken("command", point, error)
             typer.echo(f"the command {point.name} of {_from(point)} can't be loaded: {root_cause(error)}", err=True)
     for group, name, whole in ((app, "demo", "anabranch demo"), (produce, FLIGHTS, "anabranch produce flights")):
-        if name not in loaded and name not in _names(group):
+        if name not in loaded and name not in command_names(group):
             what = f"{whole} is a command of {_OURS}, which isn't installed"
             missing = failed.get(name) or _not_installed(what, "nothing was started")
             anything: Any = {"allow_extra_args": True, "ignore_unknown_options": True}
             group.command(name, hidden=True, context_settings=anything)(_stand_in(missing))
 
 
-def _names(group: typer.Typer) -> set[str]:
+def command_names(group: typer.Typer) -> set[str]:
     """As Typer names them."""
     return {
         command.name or command.callback.__name__.replace("_", "-")
