@@ -1,35 +1,46 @@
 """Log of reads that migrations watch: failed reads, and reads at an older cut than their reader had seen.
 
-Each process writes at most one small file per second, version and kind; the file has the number of reads since the one
-before. Not guaranteed: a process that can't write to the platform's folder logs nothing.
+Each process has one small file per version, kind, route, engine and error code, which holds how many reads it counts.
+The first read of a file is written at once, and later ones within a second, also when no other read follows. A process
+that is killed may lack those of its last second. Order is by the numbers of routes, not by a clock. Not guaranteed: a
+process that can't write to the platform's folder logs nothing.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import logging
 import os
+import re
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock, Timer
 from typing import Final, Literal
+from uuid import uuid4
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef
 
+log = logging.getLogger(__name__)
 Kind = Literal["failed_reads", "behind_reads"]
 _SECONDS = 1.0
 _KEPT = 1_000
-"""How many files are kept per version and kind; the oldest are deleted."""
-_written: dict[Path, float] = {}
-_unwritten: dict[Path, int] = {}
+"""How many files are kept per version and kind. Those of the oldest routes are deleted: if one of a route is, each that
+is left is of this route or a newer one."""
+_MAX_TALLIES = 1_000
+_NAME: Final = re.compile(r"(\d{10})-[0-9a-f]{32}")
+"""Number of the route, and a unique text. Other names are those of older versions: milliseconds and process id."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRead:
-    """``count`` reads of one process; ``reader`` and ``engine`` are those of the newest. ``code``: the error's code,
-    or, for a read behind, the cut that the reader got. ``route``: the number of the route that chose the version; 0 in
-    entries from before routes were numbered, which so count as older than every route."""
+    """``count`` reads of one process; ``reader`` is that of the newest, and so is ``code`` of reads behind. ``code``:
+    the error's code, or, for a read behind, the cut that the reader got. ``route``: the number of the route that chose
+    the version; 0 in entries from before routes were numbered, which so count as older than every route."""
 
     reader: str
     code: str
@@ -39,6 +50,22 @@ class LoggedRead:
 
 
 LOGGED: Final = ControlFile("record of reads", LoggedRead)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What this process counts in one file."""
+
+    file: Path
+    read: LoggedRead
+    unwritten: bool = True
+    written_at: float | None = None
+    timer: Timer | None = None
+
+
+_Key = tuple[Path, int, str, str]
+_tallies: OrderedDict[_Key, _Tally] = OrderedDict()
+_lock = Lock()
 
 
 def record_failed(ref: VersionRef, reader: str, code: str, *, engine: str, route: int) -> None:
@@ -52,7 +79,7 @@ def record_behind(ref: VersionRef, reader: str, cut: str, *, route: int) -> None
 
 
 def failed_reads(ref: VersionRef, since: int = 0) -> list[LoggedRead]:
-    """Return the failed reads that route number ``since`` or a newer one sent to this version, oldest first."""
+    """Return the failed reads that route number ``since`` or a newer one sent to this version, by their routes."""
     return _logged(ref, "failed_reads", since)
 
 
@@ -62,22 +89,92 @@ def behind_reads(ref: VersionRef, since: int = 0) -> list[LoggedRead]:
 
 
 def _record(ref: VersionRef, kind: Kind, read: LoggedRead) -> None:
-    folder, now = _folder(ref, kind), time.monotonic()
-    _unwritten[folder] = _unwritten.get(folder, 0) + 1
-    if now - _written.get(folder, -_SECONDS) < _SECONDS:
+    folder = _folder(ref, kind)
+    key = folder, read.route, read.engine, read.code if kind == "failed_reads" else ""
+    with _lock:
+        tally = _tallies.get(key)
+        if tally is None:
+            tally = _tallies[key] = _Tally(folder / f"{read.route:010d}-{uuid4().hex}", read)
+        else:
+            tally.read = replace(read, count=tally.read.count + 1)
+            tally.unwritten = True
+            _tallies.move_to_end(key)
+        wait = 0.0 if tally.written_at is None else tally.written_at + _SECONDS - time.monotonic()
+        if wait <= 0:
+            _write(tally)
+        elif tally.timer is None:
+            _write_later(tally, wait)
+        while len(_tallies) > _MAX_TALLIES:  # one that comes again has a new file
+            _write(_tallies.popitem(last=False)[1])
+
+
+def _write_later(tally: _Tally, seconds: float) -> None:
+    timer = Timer(seconds, _write_due, [tally])
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # no thread left, or the process ends: ``_end`` or the next read writes
+        timer.start()
+        tally.timer = timer
+
+
+def _write_due(tally: _Tally) -> None:
+    with _lock:
+        tally.timer = None
+        _write(tally)
+
+
+@atexit.register
+def _end() -> None:
+    with _lock:
+        for tally in _tallies.values():
+            _write(tally)
+
+
+def _write(tally: _Tally) -> None:
+    """Write the tally, unless the file has it. After an error the next read of the tally tries again."""
+    if not tally.unwritten:
         return
-    _written[folder] = now
-    counted = replace(read, count=_unwritten.pop(folder))
-    with contextlib.suppress(OSError):
-        LOGGED.write(folder / f"{time.time() * 1000:016.0f}-{os.getpid()}", counted)
-        for old in listed(folder, "[0-9]*")[:-_KEPT]:
-            storage_of(old).remove(old)
+    tally.written_at = time.monotonic()
+    try:
+        LOGGED.write(tally.file, tally.read)
+        tally.unwritten = False
+        _prune(tally.file)
+    except Exception as error:  # it would take the place of the read's own
+        log.debug("%s: a read can't be recorded: %s", tally.file, error)
+
+
+def _prune(own: Path) -> None:
+    found = [file for file in listed(own.parent, "[0-9]*") if file != own]
+    if len(found) < _KEPT:
+        return
+    for old in sorted(found, key=lambda file: (_route_of(file), file.name))[: len(found) + 1 - _KEPT]:
+        storage_of(old).remove(old)
+
+
+def _route_of(file: Path) -> int:
+    if match := _NAME.fullmatch(file.name):
+        return int(match[1])
+    try:
+        read = LOGGED.read(file)
+    except ValueError:
+        return 0
+    return 0 if read is None else read.route
 
 
 def _logged(ref: VersionRef, kind: Kind, since: int) -> list[LoggedRead]:
     found = map(LOGGED.read, listed(_folder(ref, kind), "[0-9]*"))  # None: an old one that was just deleted
-    return [read for read in found if read is not None and read.route >= since]
+    return sorted((read for read in found if read is not None and read.route >= since), key=lambda read: read.route)
 
 
 def _folder(ref: VersionRef, kind: Kind) -> Path:
     return ref.settings.home / "control" / kind / ref.name / f"v{ref.version}"
+
+
+def _begin() -> None:
+    """A forked process counts its own reads, in files of its own."""
+    global _lock
+    _lock = Lock()
+    _tallies.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin)

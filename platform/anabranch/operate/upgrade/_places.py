@@ -67,7 +67,7 @@ PLACES: Final = (
     Place(STATE, rf"control/replays/{_OF_VERSION}/{_RUN}\.json"),
     Place(MIGRATION_STEP, r"control/migrations/[a-z0-9_]+/\d+\.\d+", numbered=True),
     Place(HEARTBEAT, r"control/migrations/[a-z0-9_]+\.json"),
-    Place(LOGGED, rf"control/(failed|behind)_reads/{_OF_VERSION}/\d+-\d+"),
+    Place(LOGGED, rf"control/(failed|behind)_reads/{_OF_VERSION}/\d+-[0-9a-f]+"),
     Place(RUN, rf"control/runs/{_RUN}\.json"),
     Place(LEDGER, r"control/loads/[a-z0-9_]+/[0-9a-f]+\.json"),
     Place(REPORT, r"control/loads/\..+\.report"),
