@@ -6,13 +6,20 @@ A migration that counted the reader's own failures would roll a good version bac
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from anabranch.core.errors import AnabranchError, BrokenState, TryAgain
+from anabranch.core.errors import AnabranchError, BrokenState, TryAgain, root_cause
+
+READ_VERSION: Final = "read_version"
+"""A field of errors: the version that was read, where it may be another one than the route names (a reader is held)."""
 
 _READERS_OWN: Final = ("FORMAT_NEWER", "HOME_UNREADABLE")
 """Codes for a reader whose package is too old, or whose process can't read the home."""
 _NUMBERS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+READERS_INSTALLATION: Final = (ImportError,)
+"""Unexpected errors that aren't the version's fault: a package is missing where the reader runs."""
 _TEXTS: Final = ("Too many open files", "Cannot allocate memory", "Out of Memory Error", "OutOfMemoryError")
 
 
@@ -30,6 +37,37 @@ def is_exhausted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+@contextmanager
+def read_errors(what: str, version: int | None = None) -> Iterator[None]:
+    """Turn unexpected errors into ours, so that they are counted like any other. ``what`` is read; errors say that it
+    is ``version``, if that is given."""
+    try:
+        yield
+    except AnabranchError as error:
+        if version is not None:
+            error.fields[READ_VERSION] = version
+        raise
+    except READERS_INSTALLATION:
+        raise
+    except Exception as error:
+        failure = read_failed(what, error)
+        if version is not None:
+            failure.fields[READ_VERSION] = version
+        raise failure from error
+
+
+def read_failed(what: str, error: BaseException) -> AnabranchError:
+    """The error READ_FAILED: ``what`` can't be read, and nothing knows ``error`` better. Or READER_EXHAUSTED."""
+    if is_exhausted(error):
+        return reader_exhausted(what, error)
+    return BrokenState(
+        "READ_FAILED",
+        f"{what} can't be read: {type(error).__name__}: {root_cause(error)}",
+        state="nothing was read",
+        next_step="read again; if that fails too, run anabranch doctor, which says what is damaged",
+    )
 
 
 def reader_exhausted(what: str, error: BaseException) -> TryAgain:

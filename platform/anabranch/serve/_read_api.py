@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
+from operator import index
 
 import pyarrow as pa
 
@@ -13,11 +15,11 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut, parse_epochs
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import _named_readers
-from anabranch.serve._own_failures import counts
+from anabranch.serve._own_failures import READ_VERSION, counts, read_errors
 from anabranch.serve._predicates import parse_predicate
 from anabranch.serve._reading import Reading
 from anabranch.serve.half_choice import checked_prefer
-from anabranch.serve.read_plan import READ_VERSION, pin, reader_name
+from anabranch.serve.read_plan import pin, reader_name
 from anabranch.serve.reader_log import record_failed
 from anabranch.serve.routes import route_of
 from anabranch.views.model.definition import is_own
@@ -54,6 +56,10 @@ def read(
     Never returns a cut older than one that this reader has seen, with one exception: a rollback moves readers back to
     the old version although it is behind; ``reading.behind`` says so. A read with ``version`` is recorded: the version
     isn't retired while it is used.
+
+    A read that fails without the reader's fault is counted, and a migration to its version goes back. So is one with
+    ``version``, if the view's route gives that version readers: theirs would fail, too. READ_FAILED (BrokenState) is an
+    error that nothing else names.
     """
     config = settings or load_settings()
     name = reader_name(config, reader)
@@ -76,7 +82,7 @@ def read(
                 cut=str(reading.cut),
             )
         time.sleep(_POLL_SECONDS)
-    reading.routed_reader = name if version is None else ""
+    reading.reader = name
     if version is not None:
         _named_readers.record_reader(VersionRef(config, view, version), name)
     return reading
@@ -103,10 +109,15 @@ def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:
 
 def _record_failure(settings: Settings, view: str, version: int | None, reader: str, error: AnabranchError) -> None:
     """Count a failed read against the version that was read, unless the reader's request or process caused it: the one
-    that the route assigned, or the one that a reader who is held keeps."""
-    route = route_of(settings, view) if version is None and counts(error) else None
-    if route is not None:
-        was_read = error.fields.get(READ_VERSION, route.version_for(reader))
+    that the route assigned, the one that a reader who is held keeps, or the one that the reader named, if it has
+    readers. Never raises, so the read's error stays."""
+    if not counts(error):
+        return
+    with suppress(Exception):
+        route = route_of(settings, view)
+        if route is None or (version is not None and version not in route.shares):
+            return
+        was_read = error.fields.get(READ_VERSION, route.version_for(reader) if version is None else version)
         record_failed(VersionRef(settings, view, was_read), reader, error.code, engine="read", route=route.number)
 
 
@@ -121,11 +132,22 @@ def read_untracked(
     columns: Sequence[str] | None = None,
 ) -> Reading:
     """As ``read``, for the platform itself: no reader and no failure is recorded, and it doesn't wait."""
-    plan = pin(settings, view, version, checked_prefer(prefer), _checked_days(partitions), reader)
+    _check_types(view, version, reader)
+    wanted, days = checked_prefer(prefer), _checked_days(partitions)
+    with read_errors(view if version is None else f"{view} v{version}"):
+        plan = pin(settings, view, version, wanted, days, reader)
     known = [name for name in plan.speed.schema.names if is_own(name)]
     schema = pa.schema([plan.speed.schema.field(name) for name in known])
     predicate = parse_predicate(where, schema) if where is not None else None
     return Reading(settings, view, plan, predicate, known if columns is None else _checked_columns(columns, known))
+
+
+def _check_types(view: object, version: object, reader: object) -> None:
+    """Raise TypeError before anything is read: later it would be taken for the version's fault."""
+    if not isinstance(view, str) or not isinstance(reader, str | None):
+        raise TypeError(f"view and reader are texts, not {view!r} and {reader!r}")
+    if version is not None:
+        index(version)  # type: ignore[arg-type]
 
 
 def _checked_days(partitions: Collection[date] | None) -> Collection[date] | None:

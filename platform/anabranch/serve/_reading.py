@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property, reduce
@@ -20,7 +21,7 @@ from anabranch.lake.landed import landed_cut
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
-from anabranch.serve._own_failures import is_exhausted, reader_exhausted
+from anabranch.serve._own_failures import READERS_INSTALLATION, is_exhausted, read_failed, reader_exhausted
 from anabranch.serve._predicate_types import predicate_error
 from anabranch.serve._predicates import Predicate
 from anabranch.serve._scanning import Scan, scan_errors
@@ -53,10 +54,10 @@ class Reading:
     Nothing is read before a ``to_...`` method is called, and each call reads again. Where the platform reads
     (``to_arrow``, ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a deleted file raises TryAgain READING_EXPIRED,
     and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
-    are read by the engine when they are collected, and raise the engine's own error then. Failures are counted against
-    the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation aren't detected.
-
-    An engine that isn't installed is BadInput EXTRA_MISSING.
+    are read by the engine when they are collected, and raise the engine's own error then. Any other error until the
+    rows are in Arrow is BrokenState READ_FAILED. Failures are counted against the view's version, also those in Spark;
+    failures of a lazy Polars frame or a DuckDB relation while they are collected aren't detected. An engine that isn't
+    installed is BadInput EXTRA_MISSING.
     """
 
     def __init__(
@@ -66,8 +67,8 @@ class Reading:
         self._plan = plan
         self._where = where
         self.view = view
-        self.routed_reader = ""
-        """The reader's name, if a route chose the version."""
+        self.reader = ""
+        """The reader's name; "" if the platform itself reads, whose failures aren't counted."""
         self.schema = pa.schema([plan.speed.schema.field(name) for name in columns])
 
     @property
@@ -151,7 +152,8 @@ class Reading:
         import polars as pl
 
         if lazy:
-            return self._scan().lazy()
+            with self._counting("polars"):
+                return self._scan().lazy()
         frame = pl.from_arrow(self._table("polars"))
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table never becomes a Series
         return frame
@@ -168,7 +170,8 @@ class Reading:
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of its own connection, in UTC. It reads the files when it is executed, and its filters are
         pushed down to them. SQL over it can't reach other files or the network."""
-        return self._scan().relation()
+        with self._counting("duckdb"):
+            return self._scan().relation()
 
     @needs_extras()
     def to_spark(self, spark: SparkSession) -> DataFrame:
@@ -185,14 +188,14 @@ class Reading:
             if self._where is not None and self._where.has_times(self._plan.speed.schema):
                 _check_zone(spark)
             frames = [self._spark_table(spark, *table, days) for table, days in self._plan.tables().items()]
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             raise self._spark_error(error) from error
         rows = reduce(lambda left, right: left.unionByName(right), frames)
         rows = rows.where(F.expr(self._where.spark)) if self._where else rows
         rows = rows.select(*map(_spark_name, self.schema.names))
-        if not self.routed_reader:
-            return rows
-        return watch_failures(spark, rows, Watched(self._ref, self.routed_reader, self._plan.route, self._tables))
+        if self.reader and self._plan.route is not None:
+            rows = watch_failures(spark, rows, Watched(self._ref, self.reader, self._plan.route, self._tables))
+        return rows
 
     @property
     def _tables(self) -> tuple[str, ...]:
@@ -227,29 +230,37 @@ class Reading:
         return Scan(files, known, self.schema.names, self._where)
 
     def _table(self, engine: str) -> pa.Table:
-        return self._batches(engine).read_all()
+        with self._counting(engine):
+            return self._batches(engine).read_all()
 
     def _batches(self, engine: str) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._scan().batches(), engine))
+        return pa.RecordBatchReader.from_batches(self.schema, self._checked(engine))
 
-    def _checked(self, batches: Iterator[pa.RecordBatch], engine: str) -> Iterator[pa.RecordBatch]:
+    def _checked(self, engine: str) -> Iterator[pa.RecordBatch]:
+        with self._counting(engine):
+            yield from self._scan().batches()
+
+    @contextmanager
+    def _counting(self, engine: str) -> Iterator[None]:
+        """Raise each error as one of ours, counted. One of ours was counted before, or is the reader's."""
         try:
-            yield from batches
-        except scan_errors() as error:
+            yield
+        except (AnabranchError, *READERS_INSTALLATION):
+            raise
+        except Exception as error:
             raise self._failed(engine, error) from error
 
     def _failed(self, engine: str, error: Exception) -> AnabranchError:
-        """Return the error as one of ours. Counts it as a failed read, unless the reader's predicate or process caused
-        it."""
+        """Return the error as one of ours, counted unless the reader's predicate or process caused it."""
         if is_exhausted(error):
             return reader_exhausted(f"{self.view} v{self.version}", error)
-        failure = self._to_anabranch_error(error)
-        if self.routed_reader and not isinstance(failure, BadInput):
-            code, route = failure.code, self._plan.route
-            record_failed(self._ref, self.routed_reader, code, engine=engine, route=route)
+        failure = self._to_anabranch_error(engine, error)
+        code, route = failure.code, self._plan.route
+        if self.reader and route is not None and not isinstance(failure, BadInput):
+            record_failed(self._ref, self.reader, code, engine=engine, route=route)
         return failure
 
-    def _to_anabranch_error(self, error: Exception) -> AnabranchError:
+    def _to_anabranch_error(self, engine: str, error: Exception) -> AnabranchError:
         if not self._plan.has_files():
             return TryAgain(
                 "READING_EXPIRED",
@@ -259,7 +270,9 @@ class Reading:
             )
         if str(error).startswith(_PREDICATE_ERRORS):
             return predicate_error(str(error))
-        return unreadable_file(f"{self.view} v{self.version} at {self.cut}", error)
+        what = f"{self.view} v{self.version} at {self.cut}"
+        known = isinstance(error, scan_errors()) or engine == "spark"
+        return unreadable_file(what, error) if known else read_failed(what, error)
 
 
 _PREDICATE_ERRORS = ("Conversion Error", "Out of Range Error", "Binder Error", "Mismatch Type Error")

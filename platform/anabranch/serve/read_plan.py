@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from threading import Lock
@@ -16,7 +16,7 @@ from anabranch.core.settings import Settings, user_at_host
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
-from anabranch.serve._own_failures import counts
+from anabranch.serve._own_failures import READ_VERSION, counts, read_errors
 from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of
@@ -24,8 +24,6 @@ from anabranch.serve.served_versions import newest_speed
 from anabranch.serve.table_snapshots import Snapshot, forget, snapshot, snapshot_at
 from anabranch.views.model.definition import PARTITION_DATE
 
-READ_VERSION = "read_version"
-"""A field of errors: the version that was read, where it may be another one than the route names (a reader is held)."""
 BACK_SECONDS = 2.0
 """How long after a rollback a reader keeps the newest cut that it has seen, while the old version may catch up."""
 
@@ -41,8 +39,9 @@ class ReadPlan:
     halves: Mapping[date | None, HalfName] = field(hash=False)
     behind: Cut | None = None
     """After a rollback: the cut that the reader has seen of the newer version, if this version doesn't cover it."""
-    route: int = 0
-    """The number of the route that chose the version; 0 without a route, and for a read by version number."""
+    route: int | None = 0
+    """The number of the route that chose the version, or that gives readers to the version of a read by number; 0
+    without a route. None: a read by number of a version that has no readers, whose failures no migration asks for."""
     earlier: Mapping[date, int] = field(default_factory=dict, hash=False)
     """The version of the batch table that has a day, if it isn't that of ``batch``."""
 
@@ -59,8 +58,10 @@ class ReadPlan:
         return paths
 
     def has_files(self) -> bool:
-        """Whether all of them are still there."""
-        return files_exist(self.files())
+        """Whether all of them are still there, as far as the disk answers."""
+        with suppress(OSError):
+            return files_exist(self.files())
+        return True
 
     def tables(self) -> dict[tuple[str, int], list[date | None]]:
         """Return the tables to read, each by its URI and version, with its partitions. Without any partition it is the
@@ -123,7 +124,7 @@ def pin(
             chosen, speed, behind = _routed(settings, view, route, reader)
         batch = None
         if PARTITION_DATE in speed.schema.names:
-            with _names_version(chosen):
+            with read_errors(f"{view} v{chosen}", chosen):
                 batch = _batch(VersionRef(settings, view, chosen).batch_table, speed, prefer)
     half = batch.half if batch else None
     halves = _halves(speed, half, prefer)
@@ -140,12 +141,13 @@ def pin(
     lost = batch.lost if batch else frozenset()
     if lost := lost if partitions is None else lost & set(partitions):
         raise _days_expired(view, chosen, sorted(lost), speed.newest.note.cut)
-    number = route.number if route and version is None else 0
+    number = route.number if route else 0
     if behind is not None:
         record_behind(
             VersionRef(settings, view, chosen), reader_name(settings, reader), str(speed.newest.note.cut), route=number
         )
-    return ReadPlan(chosen, speed, half, halves, behind, number, batch.earlier if batch else {})
+    watched = number if version is None or (route and version in route.shares) else None
+    return ReadPlan(chosen, speed, half, halves, behind, watched, batch.earlier if batch else {})
 
 
 def _current(settings: Settings, view: str, version: int | None) -> tuple[int, Snapshot]:
@@ -189,7 +191,8 @@ def _kept_snapshot(
     and when the last snapshot no longer exists.
     """
     try:
-        cut = newest_speed(settings, route.view, version)[1].newest.note.cut
+        with read_errors(f"{route.view} v{version}"):
+            cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
         return _kept_instead(VersionRef(settings, route.view, version), route, key[1], error, last)
     if covers(cut, last.seen):
@@ -215,18 +218,8 @@ def _kept_instead(
 
 
 def _last_snapshot(last: _LastRead) -> Snapshot | None:
-    with _names_version(last.version):
+    with read_errors(f"{last.uri} at version {last.table_version}", last.version):
         return snapshot_at(last.uri, last.table_id, last.table_version)
-
-
-@contextmanager
-def _names_version(version: int) -> Iterator[None]:
-    """Errors say that this version was read."""
-    try:
-        yield
-    except AnabranchError as error:
-        error.fields[READ_VERSION] = version
-        raise
 
 
 def _batch(uri: str, speed: Snapshot, prefer: Prefer) -> BatchAtCut | None:

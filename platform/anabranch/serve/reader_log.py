@@ -16,6 +16,7 @@ import re
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Final, Literal
@@ -32,8 +33,10 @@ _KEPT = 1_000
 """How many files are kept per version and kind. Those of the oldest routes are deleted: if one of a route is, each that
 is left is of this route or a newer one."""
 _MAX_TALLIES = 1_000
-_NAME: Final = re.compile(r"(\d{10})-[0-9a-f]{32}")
-"""Number of the route, and a unique text. Other names are those of older versions: milliseconds and process id."""
+_NAME: Final = re.compile(r"(\d{10})-[0-9a-f]{40}")
+"""Number of the route, a number of the process, and a unique text. Older versions named files by milliseconds and
+process id."""
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def _record(ref: VersionRef, kind: Kind, read: LoggedRead) -> None:
     with _lock:
         tally = _tallies.get(key)
         if tally is None:
-            tally = _tallies[key] = _Tally(folder / f"{read.route:010d}-{uuid4().hex}", read)
+            tally = _tallies[key] = _Tally(folder / f"{read.route:010d}-{next(_numbers):08x}{uuid4().hex}", read)
         else:
             tally.read = replace(read, count=tally.read.count + 1)
             tally.unwritten = True

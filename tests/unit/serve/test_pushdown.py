@@ -300,7 +300,6 @@ def test_a_file_that_is_gone_or_torn_is_our_error_and_counted(settings: Settings
     file.write_bytes(file.read_bytes()[:-20] + b"\0" * 20)
     torn = failure(way, reading)
     file.unlink()
-    time.sleep(1.1)  # of each process and version one a second is kept
     gone = failure(way, reading)
 
     assert (type(torn), torn.code) == (BrokenState, "FILE_UNREADABLE")

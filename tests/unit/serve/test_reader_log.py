@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 import textwrap
@@ -113,8 +114,8 @@ def test_processes_with_the_same_id_and_clock_have_files_of_their_own(
     ref: VersionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Containers that share a home: the first process of each has the id 1."""
-    monkeypatch.setattr(reader_log.os, "getpid", lambda: 1)
-    monkeypatch.setattr(reader_log.time, "time", lambda: 1_000_000.0)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
     for _ in range(2):
         monkeypatch.setattr(reader_log, "_tallies", type(reader_log._tallies)())
         fail(ref, 2)
