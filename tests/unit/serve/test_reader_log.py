@@ -127,8 +127,7 @@ def test_a_forked_process_counts_only_its_own_reads(ref: VersionRef) -> None:
         import os, sys
         from anabranch.core.settings import Settings
         from anabranch.lake.layout import VersionRef
-        from anabranch.operate.upgrade._places import place_of
-from anabranch.serve import reader_log
+        from anabranch.serve import reader_log
         def fail():
             ref = VersionRef(Settings(home=sys.argv[1]), "delays", 2)
             reader_log.record_failed(ref, "ann", "CODE", engine="read", route=2)
