@@ -32,7 +32,16 @@ from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_co
 
 Epochs = dict[str, int]
 """By topic."""
-_Commit = str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _CommitId:
+    """What tells a commit from another one of its version. ``info``: its first line, with the commit's mark; the first
+    commit's also has the table's id. ``stamp`` alone isn't enough: a disk uses an inode again at once, and sizes and
+    times may be equal."""
+
+    stamp: str
+    info: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +71,24 @@ class _Handle:
         self.table = table
         self.snapshot: Snapshot | None = None
         self.epochs: dict[str, Epochs] = {}
-        self._commit = _commit_of(uri, table.version())
+        self.commit = _commit_id(uri, table.version())
 
     def is_valid(self) -> bool:
         """Whether the log still has the newest commit that this handle knows. Otherwise the table was deleted, and
         perhaps created again: delta-rs would apply the new table's commits to the old one's state."""
-        return self._commit is not None and self._commit == _commit_of(self.uri, self.table.version())
+        return self.commit is not None and self.commit == _commit_id(self.uri, self.table.version())
 
     def update(self) -> Snapshot:
         self.table.update_incremental()
         if self.snapshot is None or self.snapshot.version != self.table.version():
             self.snapshot = _snapshot_of(self.uri, self.table, self.epochs)
-            self._commit = _commit_of(self.uri, self.snapshot.version)
+            self.commit = _commit_id(self.uri, self.snapshot.version)
         return self.snapshot
 
 
 _handles: dict[str, _Handle] = {}
-_earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _Commit]] = OrderedDict()
-"""Cache of ``snapshot_at`` by table, its id and version, with the identity of the commit's file."""
+_earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _CommitId]] = OrderedDict()
+"""Cache of ``snapshot_at`` by table, its id and version, with the identity of its commit."""
 _MAX_EARLIER = 64
 _UNREADABLE: Final = (DeltaError, OSError, ValueError)
 """What delta-rs raises when it can't read a log."""
@@ -92,8 +101,11 @@ def snapshot(uri: str) -> Snapshot | None:
     with _lock:
         handle = _handles.get(uri)
         if handle is not None and handle.is_valid():
+            version, commit = handle.table.version(), handle.commit
             try:
-                return handle.update()
+                found = handle.update()
+                if found.version == version or _commit_id(uri, version) == commit:  # else created again just now
+                    return found
             except _UNREADABLE:  # old commits of its log were deleted, perhaps
                 pass
         forget(uri)
@@ -113,7 +125,7 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
     Raises BrokenState TABLE_UNREADABLE: what can't be read isn't taken for what isn't there."""
     key = uri, table_id, version
     with _lock:
-        commit = _commit_of(uri, version)
+        commit = _commit_id(uri, version)
         if commit is None:
             return None
         if key not in _earlier or _earlier[key][1] != commit:
@@ -135,12 +147,13 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
         return _earlier[key][0]
 
 
-def _commit_of(uri: str, version: int) -> _Commit:
-    """Return what tells a commit's file from another one of its name; None if there is no such file. Raises BrokenState
-    TABLE_UNREADABLE."""
+def _commit_id(uri: str, version: int) -> _CommitId | None:
+    """Return the identity of the commit of ``version``; None if it isn't kept. Raises BrokenState TABLE_UNREADABLE."""
     try:
         path = commit_file(path_of(uri), version)
-        return storage_of(path).stamp(path)
+        storage = storage_of(path)
+        with storage.reading(path) as file:
+            return _CommitId(storage.stamp(path), file.readline())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -150,7 +163,7 @@ def _commit_of(uri: str, version: int) -> _Commit:
 def _is_kept(uri: str, version: int) -> bool:
     """Return whether the log still has what opens the table at ``version``. Raises BrokenState TABLE_UNREADABLE."""
     try:
-        return _commit_of(uri, version) is not None and opens_at(path_of(uri), version)
+        return _commit_id(uri, version) is not None and opens_at(path_of(uri), version)
     except OSError as error:
         raise unreadable_table(uri, error) from error
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +150,70 @@ def test_a_torn_or_missing_file_of_a_routes_history_is_named(settings: Settings)
             route_history(settings, VIEW)
         assert code_of(told) == "FILE_UNREADABLE"
         file.unlink(missing_ok=True)
+
+
+def made_again(settings: Settings, epoch: int, days: Sequence[date]) -> None:
+    """The speed table is deleted and created again. Its files get the inodes, sizes and times of the deleted ones: the
+    disk uses an inode again at once, and what the new commits lack in length is added as spaces, which JSON allows."""
+    log = Path(VersionRef(settings, VIEW, 1).speed_table) / "_delta_log"
+    before = {path.name: (path.read_bytes(), path.stat()) for path in log.glob("*.json")}
+    kept = {name: log.parent.with_name(name) for name in before}
+    for name, path in kept.items():
+        os.link(log / name, path)  # keeps the inode
+    shutil.rmtree(log.parent)
+    small_halves.start_speed(settings, epoch, days)
+    for path in log.glob("*.json"):
+        content, stat = path.read_bytes(), before[path.name][1]
+        assert len(content) <= stat.st_size
+        with kept[path.name].open("r+b") as file:
+            file.write(content.rstrip().ljust(stat.st_size))
+        kept[path.name].replace(path)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        again = path.stat()
+        assert (again.st_ino, again.st_size, again.st_mtime_ns) == (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def test_a_table_made_again_with_the_inodes_sizes_and_times_of_the_deleted_one(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    small_halves.start_speed(settings, 3, DAYS[:3])
+    uri = VersionRef(settings, VIEW, 1).speed_table
+    old = snapshot(uri)
+    assert old is not None
+    assert snapshot_at(uri, old.table_id, old.version) == old
+
+    made_again(settings, 4, DAYS[:2])
+
+    new = snapshot(uri)
+    assert new is not None
+    assert new.table_id == str(delta_table(uri).metadata().id) != old.table_id
+    assert set(new.files) == set(DAYS[:2])
+    assert snapshot_at(uri, old.table_id, old.version) is None
+    small_halves.merge_speed(settings, 5, DAYS[:2])
+    newest = snapshot(uri)
+    assert newest is not None
+    assert (newest.table_id, set(newest.files)) == (new.table_id, set(DAYS[:2]))
+    assert anabranch.read(VIEW, settings=settings).to_arrow().num_rows == 2 * small_halves.KEYS
+
+
+def test_a_table_made_again_while_a_reader_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was stopped after it had looked whether the table is the one it knows, and the new one has more commits."""
+    settings = Settings(home=tmp_path)
+    small_halves.start_speed(settings, 3, DAYS[:3])
+    uri = VersionRef(settings, VIEW, 1).speed_table
+    old = snapshot(uri)
+    assert old is not None
+    look = table_snapshots._Handle.is_valid
+
+    def looks_and_stops(handle: table_snapshots._Handle) -> bool:
+        found = look(handle)
+        shutil.rmtree(uri)
+        small_halves.start_speed(settings, 4, DAYS[:2])
+        small_halves.merge_speed(settings, 5, DAYS[:1])
+        return found
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(table_snapshots._Handle, "is_valid", looks_and_stops)
+        new = snapshot(uri)
+    assert new is not None
+    assert new.table_id == str(delta_table(uri).metadata().id) != old.table_id
+    assert set(new.files) == set(DAYS[:2])
