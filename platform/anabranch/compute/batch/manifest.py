@@ -114,12 +114,13 @@ def expired_manifests(ref: VersionRef, after: float = 0.0) -> list[Path]:
 
 def named_files(paths: Iterable[Path]) -> tuple[set[str], str]:
     """The files that these manifests list, and which manifest can't be read ("" if all can). One that is gone lists
-    none. One that can't be read may be mended, and its build be published: nobody may take its files for unneeded."""
+    none. One that can't be read may be mended, and its build be published: nobody may take its files for unneeded.
+    Raises OSError if one can't be read now."""
     names = set[str]()
     for path in paths:
         try:
             build = MANIFEST.read(path)
-        except (OSError, ValueError, BrokenState) as error:
+        except (ValueError, BrokenState) as error:  # BrokenState: a newer version has written it
             return set(), f"{path.name} is no manifest that can be read ({root_cause(error)})"
         names.update(file.path for file in (build.files if build is not None else ()))
     return names, ""

@@ -79,7 +79,10 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
     if unknown_build:  # ``manifests`` says it; a folder of that build would be called nobody's
         return
     storage, known = storage_of(base), {file.path for file in state.files()} | named_by_builds
-    work = in_progress(context.settings)
+    try:
+        work = in_progress(context.settings)
+    except ValueError:  # torn: a compaction in progress may have staged any of them
+        return
     being_merged = work.folders if work is not None else ()
     folders = {folder: _parquet(folder) for folder in listed(base / BUILDS) if folder not in being_merged}
     old = {f: files for f, files in folders.items() if files and context.now - touched(f) > STAGED}

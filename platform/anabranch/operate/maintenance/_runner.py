@@ -43,8 +43,7 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
     with ExitStack() as held:
         if not plan:
             held.enter_context(locked(settings.locks / "maintenance", refusal=_running()))
-            if freed := _compaction_journal.tidy(settings):
-                found.append(Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed))
+            found += _tidied(settings)
         for where, step in _steps(settings, policy_in_force, plan=plan):
             try:
                 for action in step():
@@ -55,8 +54,18 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
                 found.append(Action(ActionKind.FAILED, where, root_cause(error)))
             finally:
                 if not plan:
-                    _compaction_journal.tidy(settings)
+                    found += [action for action in _tidied(settings) if action not in found]
     return Report(tuple(found), time.monotonic() - began, plan)
+
+
+def _tidied(settings: Settings) -> Iterator[Action]:
+    """Deletes what a killed compaction left; of a failure only that table's files stay, and nothing is merged."""
+    try:
+        if freed := _compaction_journal.tidy(settings):
+            yield Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed)
+    except Exception as error:  # what is old is still deleted
+        log.exception("the record of a compaction")
+        yield Action(ActionKind.FAILED, "record of a compaction", root_cause(error))
 
 
 def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[str, Step]]:
