@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import DISK
 from anabranch.lake.commits import CHECKPOINT_COMMITS
 from anabranch.lake.layout import landing_files_lock
 from anabranch.lake.log.archived_commits import archive_commits, restore_commits
@@ -49,9 +50,11 @@ class LogTrimmer:
             LOGGER.warning("%s: could not archive old commits: %s", self._table.table_uri, error)
 
     def _needed(self) -> int | None:
-        """The oldest version that an active stream still needs; None if there is none. Raises BrokenState."""
+        """The oldest version that an active stream still needs; None if there is none. Raises BrokenState, and OSError
+        if that isn't known. (A clock that is set ahead makes streams look idle; their commits are restored.)"""
         table_id, found = str(self._table.metadata().id), list[int | None]()
-        for checkpoint in (self._settings.checkpoints / "speed").glob("*/v*"):
+        streams = self._settings.checkpoints / "speed"
+        for checkpoint in (streams / view / v for view in DISK.names(streams) for v in DISK.names(streams / view)):
             if any(time.time() - written < _IDLE_SECONDS for written in _planned_at(checkpoint)):
                 found.append(position_in(checkpoint, table_id))
         return min((each for each in found if each is not None), default=None)
@@ -69,8 +72,9 @@ def keep_commits(settings: Settings, landing: str, checkpoint: Path) -> None:
 
 
 def _planned_at(checkpoint: Path) -> Iterator[float]:
-    """When the stream planned its newest micro-batch (seconds since 1970); empty before its first."""
-    with suppress(OSError, ValueError):
+    """When the stream planned its newest micro-batch (seconds since 1970); empty before its first. Raises as
+    ``newest_batch``, and OSError."""
+    with suppress(FileNotFoundError, NotADirectoryError):
         yield _newest_plan(checkpoint).stat().st_mtime
 
 
