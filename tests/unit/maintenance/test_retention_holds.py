@@ -153,6 +153,23 @@ def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> Non
     assert any("whose state can't be read" in deed.said for deed in done.actions)
 
 
+@pytest.mark.usefixtures("ancient")
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_replays_that_can_not_be_listed_are_not_taken_for_none(clinic: Clinic, level: int) -> None:
+    clinic.replay("r1")
+    mirrors = clinic.folders_of("r1")[1]
+    Mirror(clinic.uri, mirrors / "flights").release(3)
+    unlisted = [mirrors, *mirrors.parents][level]
+    assert unlisted.is_relative_to(clinic.settings.home / "replays")
+    maintain(clinic.settings)
+    before, commits = on_disk(clinic.uri), log(clinic)
+    unlisted.rename(clinic.settings.home / "aside")
+    unlisted.symlink_to(unlisted)
+    assert maintain(clinic.settings, later(400)).failed
+    assert before <= on_disk(clinic.uri)
+    assert commits <= log(clinic)
+
+
 def log(clinic: Clinic) -> set[str]:
     return {path.name for path in (Path(clinic.uri) / "_delta_log").glob("*.json")}
 

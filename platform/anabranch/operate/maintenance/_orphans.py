@@ -81,7 +81,7 @@ def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Acti
     live = ref.speed_checkpoint.resolve()
     old = [p for p in unused_checkpoints(ref) if p.resolve() != live and touched(p) < policy.now - DAY]
     yield from _deleted(str(ref), "replaced checkpoints of replays", old, plan=plan)
-    left = {path.name for path in ref.replay_checkpoints.glob("*")} - {path.name for path in old}
+    left = {*storage_of(ref.replay_checkpoints).names(ref.replay_checkpoints)} - {path.name for path in old}
     ended_long_ago = [s for s in list_states(ref) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
     gone = [state_file(ref, each.run) for each in ended_long_ago if each.run not in left]
     yield from _deleted(str(ref), "state files of ended replays", gone, plan=plan)
