@@ -14,6 +14,7 @@ from anabranch.lake.commits import configure
 from anabranch.lake.log.archived_commits import LOG
 from anabranch.lake.streams.stream_checkpoint import newest_batch, started
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from support.small_platform import DAYS, Clinic, departed
 
 pytestmark = pytest.mark.unit
@@ -55,6 +56,18 @@ def test_a_stream_whose_plan_can_not_be_read_keeps_the_log(
     path.symlink_to(path)
     assert first_after_many_commits(clinic) == 0
     assert "could not archive old commits" in caplog.text
+
+
+def test_an_error_of_delta_fails_no_epoch(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: DeltaTable) -> None:
+        raise DeltaError("no metadata")
+
+    monkeypatch.setattr(DeltaTable, "metadata", fails)
+    table = DeltaTable(clinic.uri)
+    LogTrimmer(clinic.settings, table).committed()
+    assert "could not archive old commits: no metadata" in "".join(caplog.text.splitlines())
 
 
 def test_a_checkpoint_that_can_not_be_listed_has_not_begun_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
@@ -46,7 +47,7 @@ class LogTrimmer:
                 archive_commits(folder_of(self._table), self._needed())
         except BlockingIOError:
             LOGGER.info("%s: a replay starts, or files are deleted: archiving no commits now", self._table.table_uri)
-        except (OSError, BrokenState) as error:
+        except (OSError, BrokenState, DeltaError) as error:
             LOGGER.warning("%s: could not archive old commits: %s", self._table.table_uri, error)
 
     def _needed(self) -> int | None:
