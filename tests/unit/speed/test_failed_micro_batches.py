@@ -14,6 +14,7 @@ from anabranch.compute.speed._cut_resolver import CutResolver
 from anabranch.compute.speed._failing_event import FailingEvent
 from anabranch.compute.speed._sink import Sink
 from anabranch.compute.speed.table import SpeedTable
+from anabranch.compute.speed.view_stream import _ended
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import latest_commit
@@ -135,6 +136,17 @@ def test_without_a_look_nothing_is_claimed(clinic: Clinic) -> None:
     told = failure(sink(clinic), changed(then=gone_and_torn))
     assert told.state.startswith("it isn't known whether this batch is in the speed table: ")
     assert "commits the batch if it isn't in" in told.next_step
+
+
+def test_an_error_of_spark_behind_the_sink_says_where_the_table_ends(clinic: Clinic) -> None:
+    """It writes that a micro-batch is done when the sink has committed it."""
+    stream = sink(clinic)
+    before = stream.cut
+    stream(changed(), 1)
+    assert stream.cut == clinic.cut != before
+    query = cast(Any, SimpleNamespace(view=V1, sink=stream))
+    told = _ended(query, OSError("no space left on device"))
+    assert told.state == f"the speed table ends at {clinic.cut}, its last commit; nothing is committed twice"
 
 
 def test_an_error_before_the_commit_says_that_nothing_is_in(clinic: Clinic) -> None:
