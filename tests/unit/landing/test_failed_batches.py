@@ -1,4 +1,4 @@
-"""What landing says of an error in a micro-batch is what the table says: nothing is in it, it is in, or it isn't known."""
+"""What landing says of an error in a micro-batch is what the table says: it is in, it isn't, or that isn't known."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.verdict import SUFFIX, verdict_path
 from anabranch.change.estimates import outcome_files
 from anabranch.change.replay.cleanup import delete_files, incompletely_deleted, unused_checkpoints
@@ -53,11 +54,13 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
 
 
 def _older_verdicts(ref: VersionRef) -> list[Path]:
-    """The verdicts of certifications without a build, but for the newest: the page shows it with the certificate."""
+    """The verdicts of certifications without a build, but for those of newest certificates, with which the page shows
+    them; which ones these are is said by the order of commits, not by a clock."""
     folder = builds_folder(ref)
     known = {path.name.partition(".")[0] for path in listed(folder, "*.json*") if not path.name.endswith(_OTHERS)}
     alone = [path for path in listed(folder, f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
-    return sorted(alone, key=touched)[:-1]
+    shown = {certificate.run for certificate in newest_certificates(ref).values()} if alone else ()
+    return [path for path in alone if path.name.removesuffix(SUFFIX) not in shown]
 
 
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
