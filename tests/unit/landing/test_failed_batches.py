@@ -62,7 +62,7 @@ def failure(writer: LandingWriter, decoded: Any) -> BrokenState:
 def landed(settings: Settings) -> int:
     table = open_landing(settings, FLIGHTS)
     assert table.to_pyarrow_table().num_rows == sum(read_state(table, FLIGHTS).offsets.values())
-    return table.to_pyarrow_table().num_rows
+    return int(table.to_pyarrow_table().num_rows)
 
 
 def wrote(name: str, then: Callable[[Path], None]) -> Callable[..., None]:

@@ -38,7 +38,7 @@ class Frame:
     def persist(self) -> None: ...
 
     def count(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
         self.before()
