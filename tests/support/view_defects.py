@@ -23,6 +23,7 @@ from anabranch.change.migrate.migration_record import Migration
 from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.change.migrate.run_heartbeat import record_heartbeat
 from anabranch.change.replay.state import REFUSED, state_file
+from anabranch.compute.batch.manifest import manifest_path
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.speed.checkpoint_handover import REPLAY
 from anabranch.core.storage import storage_of
@@ -218,6 +219,13 @@ def build_gone(c: Clinic) -> None:
         (Path(c.handle().batch_table) / file.path).unlink()
 
 
+def build_unreadable(c: Clinic) -> None:
+    """Its staged files are nobody's only if it stays so."""
+    c.build("two", DAYS[2:3])
+    path = manifest_path(c.handle(), "two")
+    path.write_text(path.read_text()[:-5])
+
+
 def build_orphaned(c: Clinic) -> None:
     stage_arrow(rows_on(DAYS[:1]), c.handle().batch_table, "lost-run", PARTITION_DATE)
 
@@ -400,6 +408,7 @@ IN_VIEWS: Defects = [
     (writer_gone, "WRITER_GONE", "v2, speed half"),
     (topic_gone, "WRITER_GONE", "landing of nobody"),
     (build_gone, "BUILD_GONE", "two.json"),
+    (build_unreadable, "BUILD_UNREADABLE", "two.json"),
     (build_orphaned, "BUILD_ORPHANED", "lost-run"),
     (replay_stopped, "REPLAY_STOPPED", "replay dead"),
     (standing_unreadable, "STANDING_UNREADABLE", f"replays of {NAME} v1"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from anabranch.core.atomic_files import abandoned_drafts
 from anabranch.core.control_objects import change, current, put, remove
-from anabranch.core.storage import storage_of
+from anabranch.core.storage import DISK, storage_of
 from support.object_store import Faults, object_store
 
 pytestmark = pytest.mark.unit
@@ -98,6 +98,42 @@ def test_a_draft_that_a_kill_left_is_found(tmp_path: Path, monkeypatch: pytest.M
     put(tmp_path / "object", 0, "one")
     monkeypatch.setattr("anabranch.core.atomic_files.psutil.pid_exists", lambda _: False)
     assert len(abandoned_drafts(tmp_path)) == 1
+
+
+def test_a_state_that_is_listed_and_can_not_be_read_is_not_taken_for_none(place: Path) -> None:
+    path = place / "object"
+    put(path, 0, "one")
+    put(path, 1, "two")
+    newest = place / "object.2"
+    if storage_of(place) is DISK:
+        newest.unlink()
+        newest.symlink_to(place / "lost")
+        with pytest.raises(FileNotFoundError):
+            current(path)
+        with pytest.raises(FileNotFoundError):
+            change(path, lambda text: f"{text}, three")
+    storage_of(place).remove(newest)
+    assert current(path) == (1, "one")
+
+
+def test_an_object_that_is_removed_and_made_again_while_it_is_read_has_its_new_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, names = tmp_path / "object", type(DISK).names
+    put(path, 0, "one")
+    put(path, 1, "two")
+    calls = list[Path]()
+
+    def behind_the_list(disk: object, folder: Path) -> list[str]:
+        found = names(DISK, folder)
+        calls.append(folder)
+        if len(calls) == 1:
+            remove(path)
+            put(path, 0, "new")
+        return found
+
+    monkeypatch.setattr(type(DISK), "names", behind_the_list)
+    assert current(path) == (1, "new")
 
 
 def test_what_is_removed_begins_anew(place: Path) -> None:

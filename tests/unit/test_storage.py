@@ -203,7 +203,7 @@ ON_THE_DISK = {
     # Arrow's own reader, where it is the disk
     "lake/files/_staging.py",
     # not yet: mirrors of landing link its files for Spark
-    "change/replay/landing_mirror.py", "operate/maintenance/_retention_holds.py", "operate/doctor/_replays.py",
+    "change/replay/landing_mirror.py", "operate/doctor/_replays.py",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote
 
@@ -46,8 +47,10 @@ def write_listing(path: Path, title: str, entries: list[tuple[str, str]]) -> Pat
 
 
 def write_run_index(folder: Path, verdict: Verdict) -> Path:
-    """Writes the page that leads to the results of each table of a run; theirs is made by its scripts only."""
-    pages = sorted((folder / "validations").rglob("*.html"), key=lambda page: page.stat().st_mtime)
+    """Writes the page that leads to the results of each table of a run; theirs is made by its scripts only. A run that
+    was repeated has pages of each time, in folders that are named by the time of the verdict: this one's are meant."""
+    own = f"{verdict.created.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
+    pages = sorted((folder / "validations").rglob("*.html"), key=lambda page: (page.parent.name == own, page))
     newest = {page.relative_to(folder).parts[1]: page.relative_to(folder) for page in pages}
     entries = []
     for table, page in sorted(newest.items()):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from anabranch.change._time_fit import fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
-from anabranch.core.storage import listed, storage_of
+from anabranch.core.storage import listed
 from anabranch.core.text.quantities import counted, duration
 from anabranch.lake.layout import VersionRef
 
@@ -152,15 +152,20 @@ def record_outcome(ref: VersionRef, outcome: Outcome) -> Path:
 
 def outcomes(ref: VersionRef) -> list[Outcome]:
     """Return the outcomes of the newest published runs, newest last. Unreadable files are skipped: estimates don't have
-    to be exact."""
-    readable = []
-    for path in listed(builds_folder(ref), f"*{_SUFFIX}"):
-        with suppress(OSError, ValueError):
-            readable.append(OUTCOME.read(path))
-    return sorted(filter(None, readable), key=lambda outcome: outcome.finished)[-NEWEST:]
+    to be exact; so the wall clock is enough to order them."""
+    return [outcome for _, outcome in _newest(ref)]
 
 
 def outcome_files(ref: VersionRef) -> list[Path]:
     """Return the outcome files of older runs, which estimates no longer use."""
-    files = listed(builds_folder(ref), f"*{_SUFFIX}")
-    return sorted(files, key=lambda path: storage_of(path).modified(path))[:-NEWEST]
+    used = {path for path, _ in _newest(ref)}
+    return [path for path in listed(builds_folder(ref), f"*{_SUFFIX}") if path not in used]
+
+
+def _newest(ref: VersionRef) -> list[tuple[Path, Outcome]]:
+    readable = list[tuple[Path, Outcome]]()
+    for path in listed(builds_folder(ref), f"*{_SUFFIX}"):
+        with suppress(OSError, ValueError):
+            if (outcome := OUTCOME.read(path)) is not None:
+                readable.append((path, outcome))
+    return sorted(readable, key=lambda each: each[1].finished)[-NEWEST:]

@@ -7,7 +7,7 @@ In: environment variables and the machine. Out: settings, errors, Spark sessions
    ``home_format`` the format of a home; ``errors`` is the one tree of errors, ``extras`` says which extra is missing;
 2. ``storage`` is the one seam to what is stored (``atomic_files``: to what one machine needs), ``control_file`` gives
    small files a type and a format version (``formats``: what to say of newer ones), ``control_objects`` changes them by
-   compare-and-set; ``clocks`` compares points in time;
+   compare-and-set; ``clocks`` compares points in time, and measures ages of days;
 3. the package ``engine`` starts, watches and ends Spark engines;
 4. ``part_report`` is what a part says about its work; the package ``text`` formats and reads text; ``old_names`` keeps
    old import names working.

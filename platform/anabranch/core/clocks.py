@@ -1,21 +1,39 @@
-"""Clocks: points in time that processes of one machine can compare, and detection of a wall clock that is set back.
+"""Clocks: points in time that processes of one machine can compare, and detection of a wall clock that is set.
 
 If the wall clock goes backwards, timed waits hang: Spark's triggers wait, without any message, until the wall clock
 reaches their next time. Set back by a day, a stream does nothing for a day; Kafka's clients have such waits too.
 Processes detect this and restart.
+
+If it is set ahead, everything that is kept for days is old at once: files of readings in use, versions with readers.
+Only the wall clock goes on over restarts, so the platform's start and each maintenance write down what it says, next to
+a clock that can't be set. If it has gained on that one by the next look, ages are measured without the difference, for
+as long as anything older may be kept. Not seen: a jump before the first look of a boot, and one of another machine.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
+from anabranch.core.control_file import ControlFile
+from anabranch.core.errors import BrokenState
+from anabranch.core.settings import Settings
+
+log = logging.getLogger(__name__)
 TOLERATED_SECONDS = 5.0
 """Seconds that the clock may be set back without a restart: no wait becomes longer than that."""
+KEPT_SECONDS: Final = 30 * 86_400.0
+"""How long a jump counts: what it made older by then is truly as old as the longest retention."""
+JUMP_SECONDS: Final = 60.0
+"""A clock that is corrected by less hasn't jumped."""
 
 
 @dataclass
@@ -71,3 +89,71 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return f"process {uuid4().hex}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """What the ``wall`` clock (seconds since 1970) and the ``steady`` one of a machine's ``boot`` said at once.
+    ``ahead``: by how many seconds the first was set ahead until then, the last time before ``since``."""
+
+    boot: str
+    steady: float
+    wall: float
+    ahead: float = 0.0
+    since: float = 0.0
+
+
+READING: Final = ControlFile("reading of the clock", ClockReading)
+
+
+def read_clock(settings: Settings) -> ClockReading:
+    """What the clock says now, and by how much it was set ahead. Raises BrokenState CLOCK_UNREADABLE if an earlier
+    reading may say so and can't be read. One that is torn (a power cut: a new boot) says nothing any more."""
+    path, known = settings.home / "maintenance" / "clock.json", None
+    try:
+        known = READING.read(path)
+    except ValueError as error:
+        log.warning("%s is torn, and is written anew: %s", path, error)
+    except OSError as error:
+        raise BrokenState(
+            "CLOCK_UNREADABLE",
+            f"{path} can't be read, so it isn't known whether the clock was set ahead: {error}",
+            state="nothing was deleted or retired",
+            next_step="make the file readable; or delete it if the clock is right",
+        ) from error
+    boot, wall, steady = Moment.now().boot, time.time(), _steady()
+    if known is None:
+        return ClockReading(boot, steady, wall)
+    step = (wall - known.wall) - (steady - known.steady) if known.boot == boot else 0.0
+    if abs(step) > JUMP_SECONDS:
+        return ClockReading(boot, steady, wall, max(0.0, known.ahead + step), wall)
+    if known.ahead and wall - known.since < KEPT_SECONDS:
+        return ClockReading(boot, steady, wall, known.ahead, known.since)
+    return ClockReading(boot, steady, wall)
+
+
+def note_clock(settings: Settings) -> ClockReading:
+    """The same, and write it down for the next look. A disk that is full keeps nobody from deleting what is old."""
+    found = read_clock(settings)
+    with suppress(OSError):
+        READING.write(settings.home / "maintenance" / "clock.json", found)
+    return found
+
+
+def unjumped(reading: ClockReading) -> float:
+    """Seconds since 1970 as they would be if the clock had not been set ahead. For ages of what is older than that;
+    what is younger looks younger still."""
+    return reading.wall - reading.ahead
+
+
+def jump_text(reading: ClockReading) -> str:
+    """What was seen, for people; "" if nothing."""
+    if not reading.ahead:
+        return ""
+    at = datetime.fromtimestamp(reading.since, UTC)
+    return f"the clock was set ahead by {reading.ahead:,.0f} s before {at:%Y-%m-%d %H:%M} UTC"
+
+
+def _steady() -> float:
+    """Seconds of a clock that can't be set, of the whole machine; while it sleeps, too, where the system has that."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -8,19 +8,26 @@ meanwhile could write an outdated state under it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from anabranch.core.storage import storage_of
 
 _TRIES = 1_000
+_LOOKS = 3
 
 
 def current(path: Path) -> tuple[int, str | None]:
-    """The number and the text of the newest state of ``path``; 0 and None before the first. Raises OSError."""
-    number = max(_numbers(path), default=0)
-    with suppress(FileNotFoundError):  # removed between the listing and the read
-        return (number, storage_of(path).read(_state(path, number)).decode()) if number else (0, None)
+    """The number and the text of the newest state of ``path``; 0 and None before the first. Raises OSError, also if a
+    state is listed that isn't there: that is no object without a state."""
+    for left in reversed(range(_LOOKS)):
+        number = max(_numbers(path), default=0)
+        if not number:
+            break
+        try:
+            return number, storage_of(path).read(_state(path, number)).decode()
+        except FileNotFoundError:  # removed between the listing and the read: then the next list doesn't have it
+            if not left:
+                raise
     return 0, None
 
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
 from anabranch.core.atomic_files import locked
+from anabranch.core.clocks import read_clock, unjumped
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import open_table
@@ -25,7 +26,8 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
 
     Raises BadInput VERSION_UNKNOWN, or DURATION_WRONG for a ``grace`` that leaves the calendar. Conflict
     MIGRATION_ACTIVE, READERS_LEFT (the route gives it a share), GRACE (it had readers, or was created, less than
-    ``grace`` ago) or READERS_PINNED (somebody read it by its number within ``grace``): nothing was changed.
+    ``grace`` ago) or READERS_PINNED (somebody read it by its number within ``grace``); BrokenState CLOCK_UNREADABLE:
+    nothing was changed. A clock that was set ahead makes no grace shorter, as far as it is seen (``core.clocks``).
     """
     _check_known(ref)
     _check_grace(grace)
@@ -39,7 +41,7 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     if route.migration and route.migration["state"] in ACTIVE:
         what = f"a migration is moving the view's readers ({route})"
         raise _conflict("MIGRATION_ACTIVE", ref, what, "wait until it ends")
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(unjumped(read_clock(ref.settings)), UTC)
     left = _readers_left_at(ref)
     if now - left < grace:
         wait = f"retire it after {left + grace:%Y-%m-%d %H:%M} UTC: until then a rollback may need it"

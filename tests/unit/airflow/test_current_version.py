@@ -9,11 +9,16 @@ from anabranch.apps.airflow._current_version import not_retired
 from anabranch.apps.airflow.dags import project_views, reprocess_dags
 from anabranch.apps.airflow.static_views import declared_views
 from anabranch.change.migrate.migration_record import majority_version
+from anabranch.change.reprocess_plan import make_plan
+from anabranch.change.reprocess_request import ReprocessRequest
+from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.serve import routes
 from anabranch.serve.routes import set_route
+from anabranch.views import View
+from anabranch.views.model.handle import ViewHandle
 from support import small_halves
-from support.small_halves import VIEW
+from support.small_halves import DAYS, VIEW
 
 pytestmark = pytest.mark.unit
 ONE = "@view(name='delays', version={0}, events=['e'], key=['k'], partition_by='t')\ndef v{0}(e):\n    'No. {0}.'\n"
@@ -70,3 +75,27 @@ def test_a_route_that_cant_be_read_takes_no_dag_away(settings: Settings, caplog:
     newest.write_text("{ no json")
     assert current(settings) == [1]
     assert "the route of delays can't be read" in caplog.text
+
+
+def test_a_version_that_was_retired_before_a_route_that_cant_be_read_stays_retired(settings: Settings) -> None:
+    for version in (1, 2):
+        small_halves.start_speed(settings, 3, version=version)
+    set_route(settings, VIEW, {2: 100}, by="anna", why="so", retired=[1])
+    set_route(settings, VIEW, {2: 100}, by="anna", why="again")
+    max((settings.lake / "routes" / VIEW / "_delta_log").glob("*.json")).write_text("{ no json")
+    assert current(settings) == [2]
+    assert {dag.dag_id for dag in reprocess_dags(project_views())} == {"reprocess_delays", "reprocess_delays.v2"}
+
+
+@pytest.mark.parametrize("content", ["", "{ no json"])
+def test_no_run_is_planned_for_any_version_while_no_route_can_be_read(settings: Settings, content: str) -> None:
+    """Its DAG is there, because parsing can't know; the run is refused before it changes anything."""
+    for version in (1, 2):
+        small_halves.start_speed(settings, 3, version=version)
+    set_route(settings, VIEW, {2: 100}, by="anna", why="so", retired=[1])
+    max((settings.lake / "routes" / VIEW / "_delta_log").glob("*.json")).write_text(content)
+    assert "reprocess_delays.v1" in {dag.dag_id for dag in reprocess_dags(project_views())}
+    for version in (1, 2):
+        view = View(VIEW, version, ("flight.departed",), ("t",), lambda rows: rows, partition_by="t")
+        with pytest.raises(BrokenState, match="routes"):
+            make_plan(ViewHandle(settings, view, None), ReprocessRequest((DAYS[0],), {}, explicit=True))  # type: ignore[arg-type]

@@ -352,6 +352,17 @@ def test_a_damaged_manifest_is_named_and_no_file_goes(clinic: Clinic, folder: Pa
     assert objects(folder) == needed(folder)
 
 
+def test_backups_that_can_not_be_listed_are_not_taken_for_none(clinic: Clinic, folder: Path) -> None:
+    """Every file would belong to no backup."""
+    create_backup(clinic.settings, folder)
+    before, backups = objects(folder), folder / "backups"
+    backups.rename(folder / "aside")
+    backups.symlink_to(backups)
+    with pytest.raises(AnabranchError, match="symbolic"):
+        BackupFolder(folder).retain(1)
+    assert objects(folder) == before
+
+
 @pytest.mark.parametrize("act", ["verify all", "verify it", "restore it"])
 def test_a_backup_that_is_removed_meanwhile_is_not_damaged(
     clinic: Clinic, folder: Path, other: Settings, monkeypatch: pytest.MonkeyPatch, act: str

@@ -124,6 +124,30 @@ def test_two_writers_in_each_of_twenty_orders(place: Path) -> None:
         carried_out(place / str(number), order)
 
 
+def test_two_writers_whose_fence_is_torn_lose_and_double_nothing(place: Path) -> None:
+    """Neither can know of the other one; that a commit follows what was read is enough."""
+    every = list(orders((STEPS, STEPS)))
+    for number, order in enumerate(every if storage_of(place) is DISK else every[::4]):
+        writers = [Writer(place / str(number)) for _ in range(2)]
+        create(writers[0].uri, RECORD, [], CommitMetadata("test/writer", "0", Cut({"records": Position(0, {})})))
+        for who in order:
+            writers[who].step()
+            turn = writers[who].turn
+            assert turn is not None
+            storage_of(turn.path).write(turn.path, b'{"token": ')
+        assert records(writers[0].uri) == [1, 2], order
+        assert [writer.met for writer in writers].count([MOVED, DONE]) <= 1
+        assert all(writer.met[-1] == DONE for writer in writers)
+
+
+def test_a_fence_that_can_not_be_read_now_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    turn = acquire(tmp_path, "test/writer")
+    turn.path.unlink()
+    turn.path.symlink_to(turn.path)
+    with pytest.raises(OSError, match="symbolic"):
+        turn.check()
+
+
 @pytest.mark.sweep
 @pytest.mark.timeout(1_800)
 def test_three_writers_in_each_of_1680_orders(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from anabranch.operate.maintenance import (
 from anabranch.operate.maintenance._compaction import compact
 from anabranch.operate.maintenance._report import ActionKind, Report
 from anabranch.serve import read
+from deltalake import DeltaTable
 from support.maintained_platform import EPOCHS, busy, files, later, on_disk, rows, said, speed_of, tree
 from support.small_platform import DAYS, NAME, Clinic, departed
 from typer.testing import CliRunner
@@ -136,6 +138,43 @@ def test_a_full_disk_leaves_nothing_staged(clinic: Clinic, monkeypatch: pytest.M
     assert on_disk(clinic.uri) | on_disk(speed_of(clinic)) == before
     assert not [p for p in (Path(clinic.uri) / "_delta_log").iterdir() if p.name.startswith(".")]
     assert not said(clinic).findings
+
+
+def staged_by_a_killed_run(clinic: Clinic) -> Path:
+    """The folder that its record names."""
+    folder = Path(clinic.uri) / "builds" / "merge-1"
+    shutil.copytree(Path(files(clinic.uri)[0]).parents[0], folder / "event_date=2013-01-01")
+    version = DeltaTable(clinic.uri).version()
+    _compaction_journal.begin(clinic.settings, _compaction_journal.InProgress(clinic.uri, version, ("merge-1",)))
+    return folder
+
+
+def test_a_record_of_a_compaction_that_is_torn_deletes_nothing(clinic: Clinic) -> None:
+    folder = staged_by_a_killed_run(clinic)
+    record = clinic.settings.home / "maintenance" / "in-hand.json"
+    record.write_text(record.read_text()[:-5])
+    assert not said(clinic).findings, "who knows what a compaction that runs has staged"
+    assert not maintain(clinic.settings).failed
+    assert folder.exists()
+    assert len(files(clinic.uri)) < 10, "and the next one isn't kept from its work"
+    for _ in range(2):
+        maintain(clinic.settings, later(31))
+    assert not folder.exists()
+
+
+def test_a_record_of_a_compaction_that_can_not_be_read_now_is_kept_and_nothing_is_merged(clinic: Clinic) -> None:
+    folder = staged_by_a_killed_run(clinic)
+    record = clinic.settings.home / "maintenance" / "in-hand.json"
+    aside = record.rename(record.with_name("aside"))
+    record.mkdir()  # can't be read, nor overwritten, by anybody
+    before = set(files(clinic.uri))
+    done = maintain(clinic.settings)
+    assert [deed.said for deed in done.actions if deed.where == "record of a compaction"], str(done)
+    assert (record.exists(), folder.exists(), set(files(clinic.uri))) == (True, True, before)
+    record.rmdir()
+    aside.rename(record)
+    assert not maintain(clinic.settings).failed
+    assert (record.exists(), folder.exists()) == (False, False)
 
 
 def at_call(number: int, before: bool) -> Callable[[Any], Any]:

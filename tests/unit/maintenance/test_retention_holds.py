@@ -67,6 +67,41 @@ def test_a_reader_has_seven_days(clinic: Clinic) -> None:
     assert len(read(NAME, settings=clinic.settings).to_arrow()) == expected
 
 
+AHEAD = """
+import sys, time
+from pathlib import Path
+real = time.time
+time.time = lambda: real() + float(sys.argv[2]) * 86_400
+from anabranch.core.settings import Settings
+from anabranch.operate.maintenance import maintain
+print(maintain(Settings(home=Path(sys.argv[1]))))
+"""
+"""Maintenance by a process whose wall clock is ahead."""
+
+
+def maintained_ahead(clinic: Clinic, days: float) -> str:
+    command = [sys.executable, "-c", AHEAD, str(clinic.settings.home), str(days)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def test_a_reader_has_seven_days_though_the_clock_is_set_ahead(clinic: Clinic) -> None:
+    held = read(NAME, settings=clinic.settings)
+    maintain(clinic.settings)
+    clinic.build("waits", DAYS[:2])
+    before = on_disk(clinic.handle().batch_table)
+    for days in (8, 8, 31):
+        said = maintained_ahead(clinic, days)
+        assert "clock: the clock was set ahead by" in said
+        assert all(Path(path).exists() for path in held._plan.files())
+        assert [path.stem for path in manifests(clinic.handle())] == ["waits"]
+        assert on_disk(clinic.handle().batch_table) == before
+    assert not maintain(clinic.settings, plan=True).failed
+    assert "clock" not in str(maintain(clinic.settings)), "it was set back"
+    assert len(held.to_arrow())
+
+
 @pytest.fixture
 def ancient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file on disk was written long ago."""
@@ -151,6 +186,23 @@ def test_a_replay_whose_state_is_torn_counts_as_under_way(clinic: Clinic) -> Non
     assert before <= on_disk(clinic.uri)
     assert commits <= log(clinic)
     assert any("whose state can't be read" in deed.said for deed in done.actions)
+
+
+@pytest.mark.usefixtures("ancient")
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_replays_that_can_not_be_listed_are_not_taken_for_none(clinic: Clinic, level: int) -> None:
+    clinic.replay("r1")
+    mirrors = clinic.folders_of("r1")[1]
+    Mirror(clinic.uri, mirrors / "flights").release(3)
+    unlisted = [mirrors, *mirrors.parents][level]
+    assert unlisted.is_relative_to(clinic.settings.home / "replays")
+    maintain(clinic.settings)
+    before, commits = on_disk(clinic.uri), log(clinic)
+    unlisted.rename(clinic.settings.home / "aside")
+    unlisted.symlink_to(unlisted)
+    assert maintain(clinic.settings, later(400)).failed
+    assert before <= on_disk(clinic.uri)
+    assert commits <= log(clinic)
 
 
 def log(clinic: Clinic) -> set[str]:
@@ -340,6 +392,24 @@ def test_the_verdicts_of_old_certifications_go_but_for_the_newest(clinic: Clinic
     maintain(clinic.settings, later(MONTH))
     left = {path.name for path in folder.glob("*.verdict.json")}
     assert left == {"built.verdict.json", "certify-c.verdict.json"}, "the page shows it beside its certificate"
+
+
+def test_which_control_files_are_newest_is_not_said_by_the_times_of_files(clinic: Clinic) -> None:
+    """A backup that was put back, or a clock that was ahead for a while: the newest one looks like the oldest."""
+    finished = datetime.fromtimestamp(clinic.platform().now, UTC)
+    newest_first = list[Path]()
+    for number in range(NEWEST + 5):
+        outcome = Outcome(f"run-{number:02d}", 1, 1, 1.0, 1, finished + timedelta(seconds=number))
+        newest_first.insert(0, record_outcome(clinic.handle(), outcome))
+    for run in ("certify-b", "certify-a", "certify-c"):
+        clinic.certify(run, DAYS[:1])
+        newest_first.insert(0, verdict_path(clinic.handle(), run))
+    for number, path in enumerate(newest_first):
+        os.utime(path, (number + 1, number + 1))
+    before = outcomes(clinic.handle())
+    maintain(clinic.settings)
+    assert outcomes(clinic.handle()) == before
+    assert [path.name for path in newest_first[0].parent.glob("*.verdict.json")] == ["certify-c.verdict.json"]
 
 
 def test_the_progress_of_a_killed_job_goes_with_the_control_files_of_old_builds(clinic: Clinic) -> None:

@@ -93,6 +93,44 @@ def test_a_manifest_that_can_not_be_read_holds_all_files_of_its_version(clinic: 
     assert any(a.act is ActionKind.HELD_BACK and "waits.json" in a.said for a in done.actions)
 
 
+@pytest.mark.usefixtures("ancient")
+@pytest.mark.parametrize("torn", ["{", "", '{"kind": "verdict"}', '{"format": 9}'])
+def test_a_manifest_that_can_not_be_read_holds_all_files_of_a_published_table(clinic: Clinic, torn: str) -> None:
+    """It may be mended, as here, and is then published."""
+    orphan = orphan_of(clinic)
+    clinic.reprocess("shown", DAYS[2:3])
+    clinic.build("waits", DAYS[:2])
+    before = staged(clinic)
+    (path,) = [path for path in manifests(clinic.handle()) if path.stem == "waits"]
+    whole = path.read_text()
+    path.write_text(torn)
+    for plan in (True, False):
+        done = maintain(clinic.settings, later(EIGHT), plan=plan)
+        assert any(a.act is ActionKind.HELD_BACK and "waits.json" in a.said for a in done.actions)
+    assert staged(clinic) == before
+    path.write_text(whole)
+    assert publish(clinic.handle(), read_manifest(clinic.handle(), "waits"), DAYS[:2]) is not None
+    maintain(clinic.settings, later(EIGHT))
+    assert not orphan.exists()
+
+
+def test_a_manifest_that_can_not_be_read_now_holds_all_files(clinic: Clinic) -> None:
+    """Its name leads nowhere: no rights would be the same."""
+    clinic.build("waits", DAYS[:2])
+    before = staged(clinic)
+    (path,) = manifests(clinic.handle())
+    path.unlink()
+    path.symlink_to(path)
+    for published in (False, True):
+        if published:
+            clinic.reprocess("shown", DAYS[2:3])
+            before |= staged(clinic)
+        done = maintain(clinic.settings, later(EIGHT))
+        assert staged(clinic) == before
+        where = "unpublished" if not published else f"{clinic.handle()}, batch half"
+        assert any(a.act is ActionKind.FAILED and a.where == where and "waits.json" in a.said for a in done.actions)
+
+
 def test_a_version_whose_table_was_lost_is_not_taken_for_one_that_was_never_published(clinic: Clinic) -> None:
     """Its log may come back from a backup, and would name these files."""
     orphan = orphan_of(clinic)

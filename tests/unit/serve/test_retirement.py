@@ -21,6 +21,7 @@ from anabranch.change.replay.state import CANCELLED, ReplayState, cancelled_text
 from anabranch.change.reprocess_plan import make_plan
 from anabranch.change.reprocess_request import ReprocessRequest
 from anabranch.compute.speed.service import Slot, Speed
+from anabranch.core.clocks import READING, note_clock
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
@@ -149,6 +150,24 @@ def test_who_names_it_keeps_it(settings: Settings, monkeypatch: pytest.MonkeyPat
         week = datetime.now(UTC).timestamp() - 8 * 86_400
         os.utime(file, (week, week))
     assert 1 in gone(settings, grace=timedelta(days=7)).retired
+
+
+def test_a_clock_that_is_set_ahead_retires_nothing_that_is_in_use(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set ahead by eight days a moment ago: what is younger than that is dated eight days back by now."""
+    week, jump = timedelta(days=7), timedelta(days=8)
+    anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
+    now = note_clock(settings)
+    READING.write(settings.home / "maintenance" / "clock.json", replace(now, wall=now.wall - jump.total_seconds()))
+    for file in (settings.home / "control" / "named_readers").rglob("v1/*"):
+        os.utime(file, (now.wall - jump.total_seconds(),) * 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(retirement, "_readers_left_at", lambda *_: datetime.now(UTC) - jump)
+        assert refused(lambda: gone(settings, grace=week)).code == "GRACE"
+        patched.setattr(retirement, "_readers_left_at", lambda *_: datetime.now(UTC) - 2 * jump)
+        assert refused(lambda: gone(settings, grace=week)).code == "READERS_PINNED"
+    assert retired_versions(settings, VIEW) == frozenset()
 
 
 def test_names_are_kept_once_a_minute_whatever_they_are(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,14 +40,25 @@ def _current(settings: Settings, view: str, route: dict[str, Any], declared: Col
 
 
 def _route(settings: Settings, view: str) -> dict[str, Any]:
-    """The notes of the newest commit that set the view's route; empty if there is none."""
+    """The notes of the newest commit that set the view's route; empty if there is none, or none can be read.
+
+    One that can't be read takes no DAG away: the route before it stands for it, so that what was retired stays so.
+    That is safe for what it doesn't say: the plan of each run reads the route itself, and refuses if it can't, or if
+    the version is retired (``change.reprocess_plan``, and those of certifications and replays).
+    """
     try:
-        for path in sorted((settings.lake / "routes" / view / "_delta_log").glob("[0-9]*.json"), reverse=True):
-            found = _note(path)
-            if "shares" in found:
-                return found
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        paths = sorted((settings.lake / "routes" / view / "_delta_log").glob("[0-9]*.json"), reverse=True)
+    except OSError as error:
         log.warning("the route of %s can't be read: %s", view, error)
+        return {}
+    for path in paths:
+        try:
+            found = _note(path)
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            log.warning("the route of %s can't be read: %s", view, error)
+            continue
+        if "shares" in found:
+            return found
     return {}
 
 

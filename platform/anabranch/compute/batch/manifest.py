@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 from anabranch.core.control_file import ControlFile
-from anabranch.core.errors import BadInput, BrokenState, TryAgain
+from anabranch.core.errors import BadInput, BrokenState, TryAgain, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.core.text.quantities import counted
@@ -112,19 +112,18 @@ def expired_manifests(ref: VersionRef, after: float = 0.0) -> list[Path]:
     return [path for path in found if storage_of(path).modified(path) >= after]
 
 
-def files_of(path: Path) -> tuple[StagedFile, ...]:
-    """The files that a manifest lists; none if it isn't one or doesn't exist. Raises OSError as ``read_file``."""
-    build = read_file(path)
-    return build.files if build is not None else ()
-
-
-def read_file(path: Path) -> Build | None:
-    """The build that a file describes; None if it isn't a manifest or doesn't exist. Raises OSError if it can't be read
-    now: it may be there again, and its build be published."""
-    try:
-        return MANIFEST.read(path)
-    except ValueError:
-        return None
+def named_files(paths: Iterable[Path]) -> tuple[set[str], str]:
+    """The files that these manifests list, and which manifest can't be read ("" if all can). One that is gone lists
+    none. One that can't be read may be mended, and its build be published: nobody may take its files for unneeded.
+    Raises OSError if one can't be read now."""
+    names = set[str]()
+    for path in paths:
+        try:
+            build = MANIFEST.read(path)
+        except (ValueError, BrokenState) as error:  # BrokenState: a newer version has written it
+            return set(), f"{path.name} is no manifest that can be read ({root_cause(error)})"
+        names.update(file.path for file in (build.files if build is not None else ()))
+    return names, ""
 
 
 def discard(settings: Settings, build: Build) -> None:

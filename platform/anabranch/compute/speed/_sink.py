@@ -54,6 +54,31 @@ def _failed(view: View, batch: int, error: BaseException, event: FailingEvent | 
     )
 
 
+def _failed_behind(view: View, batch: int, error: BaseException, version: int) -> BrokenState:
+    """The same for an error behind the commit."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"{view.origin}: {view.name} v{view.version} failed behind the commit of batch {batch}: {root_cause(error)}",
+        state=f"this batch is in the speed table, at its version {version}",
+        next_step="nothing: the stream is retried automatically, and this batch isn't committed twice",
+        view=view.name,
+        batch=batch,
+        version=version,
+    )
+
+
+def _failed_unknown(view: View, batch: int, error: BaseException, unread: Exception) -> BrokenState:
+    """The same if the table can't say whether the commit is in."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {root_cause(error)}",
+        state=f"it isn't known whether this batch is in the speed table: {root_cause(unread)}",
+        next_step="fix the cause; the stream is retried automatically, and commits the batch if it isn't in",
+        view=view.name,
+        batch=batch,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One micro-batch: its number in its checkpoint, its unique key in commit metadata, its cut and watermark."""
@@ -109,8 +134,21 @@ class Sink:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = _failed(self.table.view, batch, error, self._failing_event(), self.checkpoint)
+            self.failure = self._failure(batch, error)
             raise self.failure from error
+
+    def _failure(self, batch: int, error: BaseException) -> BrokenState:
+        """An error of the function, of the engine, of the disk, or a signal: it says nothing of the commit, so the
+        table is read."""
+        view, version = self.table.view, None
+        if self._between is not None:  # before that nothing was to be committed
+            try:
+                version = self.table.version_with(self._checkpoint_id, batch, self._between[1])
+            except Exception as unread:
+                return _failed_unknown(view, batch, error, unread)
+        if version is not None:
+            return _failed_behind(view, batch, error, version)
+        return _failed(view, batch, error, self._failing_event(), self.checkpoint)
 
     def _failing_event(self) -> FailingEvent | None:
         if self._between is None:

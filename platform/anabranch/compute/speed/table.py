@@ -135,7 +135,7 @@ class SpeedTable:
         self._loaded = loaded_in(found.note)
         owner, _, number = found.note.batch.partition(":")
         if owner == checkpoint and batch <= int(number):
-            if found.note.cut.covers(cut):
+            if _holds(found, checkpoint, batch, cut):
                 log.warning("%s: batch %d is already committed (version %d)", self.view.writer, batch, found.version)
                 return BatchAction.DONE
             log.warning("%s: the checkpoint was restored; its batch %d extends to %s", self.view.writer, batch, cut)
@@ -161,6 +161,12 @@ class SpeedTable:
                 next_step="find out why landing is shorter than before; delete the speed table if that is intended",
             )
         return BatchAction.REFRESH
+
+    def version_with(self, checkpoint: str, batch: int, cut: Cut) -> int | None:
+        """The newest version, if it holds batch ``batch`` of ``checkpoint`` up to ``cut``; None if not. For what is
+        said after an error: it pins nothing. Raises as ``open_table``."""
+        found = latest_commit(self.uri)
+        return found.version if found is not None and _holds(found, checkpoint, batch, cut) else None
 
     def stage(self, rows: DataFrame, batch: int) -> list[StagedFile]:
         """Stages all rows as files, which no reader sees until ``refresh`` commits them. One file per partition: even
@@ -239,3 +245,8 @@ class SpeedTable:
             next_step="filter such rows out in the view's function, or make it a kappa view",
             batch=batch,
         )
+
+
+def _holds(found: Commit, checkpoint: str, batch: int, cut: Cut) -> bool:
+    owner, _, number = found.note.batch.partition(":")
+    return owner == checkpoint and batch <= int(number) and found.note.cut.covers(cut)

@@ -200,12 +200,13 @@ def _landing_grew(view: View) -> TryAgain:
 
 
 def _ended(query: SpeedQuery, error: BaseException) -> BrokenState:
-    """Wraps what Spark raised outside the sink: reading landing, or reading its own checkpoint."""
+    """Wraps what Spark raised outside the sink: reading landing, or its own checkpoint; it also writes that behind the
+    sink's commit."""
     view, checkpoint = query.view, query.sink.checkpoint
     return BrokenState(
         "STREAM_FAILED",
         f"{view.origin}: the stream of {view.name} v{view.version} ended: {root_cause(error)}",
-        state="nothing of its last batch was committed; the speed table ends at the previous batch",
+        state=f"the speed table ends at {query.sink.cut}, its last commit; nothing is committed twice",
         next_step="fix the cause; the stream is retried automatically. If a file of its checkpoint is broken: delete "
         f"{checkpoint}, and the stream builds the table again from landing",
         view=view.name,

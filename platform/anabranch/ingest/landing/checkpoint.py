@@ -35,8 +35,8 @@ def can_resume(checkpoint: Path, topic: str, landed: Mapping[int, int], log_begi
     """Whether a query with ``checkpoint`` continues exactly after ``landed``; if that is empty, from ``log_begin``. If
     not, the checkpoint is moved to ``<checkpoint>.aside``, and the caller starts a new query. Called before each start,
     when no query uses it."""
-    clear_unstarted(checkpoint)
     try:
+        clear_unstarted(checkpoint)
         planned = check_readable(checkpoint)
         if planned is None:
             unlike = _unbegun(checkpoint, topic, landed or log_begin)

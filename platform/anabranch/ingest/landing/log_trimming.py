@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
+from anabranch.core.storage import DISK
 from anabranch.lake.commits import CHECKPOINT_COMMITS
 from anabranch.lake.layout import landing_files_lock
 from anabranch.lake.log.archived_commits import archive_commits, restore_commits
@@ -45,13 +47,15 @@ class LogTrimmer:
                 archive_commits(folder_of(self._table), self._needed())
         except BlockingIOError:
             LOGGER.info("%s: a replay starts, or files are deleted: archiving no commits now", self._table.table_uri)
-        except (OSError, BrokenState) as error:
+        except (OSError, BrokenState, DeltaError) as error:
             LOGGER.warning("%s: could not archive old commits: %s", self._table.table_uri, error)
 
     def _needed(self) -> int | None:
-        """The oldest version that an active stream still needs; None if there is none. Raises BrokenState."""
+        """The oldest version that an active stream still needs; None if there is none. Raises BrokenState, and OSError
+        if that isn't known. (A clock that is set ahead makes streams look idle; their commits are restored.)"""
         table_id, found = str(self._table.metadata().id), list[int | None]()
-        for checkpoint in (self._settings.checkpoints / "speed").glob("*/v*"):
+        streams = self._settings.checkpoints / "speed"
+        for checkpoint in (streams / view / v for view in DISK.names(streams) for v in DISK.names(streams / view)):
             if any(time.time() - written < _IDLE_SECONDS for written in _planned_at(checkpoint)):
                 found.append(position_in(checkpoint, table_id))
         return min((each for each in found if each is not None), default=None)
@@ -69,8 +73,9 @@ def keep_commits(settings: Settings, landing: str, checkpoint: Path) -> None:
 
 
 def _planned_at(checkpoint: Path) -> Iterator[float]:
-    """When the stream planned its newest micro-batch (seconds since 1970); empty before its first."""
-    with suppress(OSError, ValueError):
+    """When the stream planned its newest micro-batch (seconds since 1970); empty before its first. Raises as
+    ``newest_batch``, and OSError."""
+    with suppress(FileNotFoundError, NotADirectoryError):
         yield _newest_plan(checkpoint).stat().st_mtime
 
 

@@ -37,6 +37,7 @@ from anabranch.ingest.landing.epochs import SUMMARY_COLUMNS, Epochs, arrow_with_
 from anabranch.ingest.landing.log_trimming import LogTrimmer
 from anabranch.ingest.landing.state import LandingState, read_state, writer_of
 from anabranch.ingest.landing.table.schema import EVENT_DATE, INDEXED, epoch_build, landing_schema
+from anabranch.lake import open_table
 from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow, stage_frame
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
@@ -72,6 +73,7 @@ class LandingWriter:
 
     def __post_init__(self) -> None:
         self.failure: AnabranchError | None = None
+        self._committed: int | None = None
         self.batches = Batches()
         self._duplicates = Duplicates(self.settings, self.topic, self.table, self.batches.step)
         self._log_length = LogTrimmer(self.settings, self.table)
@@ -86,14 +88,34 @@ class LandingWriter:
         self.after_epoch(begun)
 
     def _process(self, decided: DataFrame, batch_id: int) -> None:
+        self._committed = None
         try:
             self._write(decided, batch_id)
         except AnabranchError as error:
-            self.failure = error
-            raise
-        except BaseException as error:
-            self.failure = _failed(self.topic, batch_id, error)
+            if self._committed is None:  # it says itself where the micro-batch is
+                self.failure = error
+                raise
+            self.failure = _failed_behind(self.topic, batch_id, error, self._committed)
             raise self.failure from error
+        except BaseException as error:
+            self.failure = self._failure(batch_id, error)
+            raise self.failure from error
+
+    def _failure(self, batch: int, error: BaseException) -> BrokenState:
+        """An error of the engine, of the disk, or a signal: it says nothing of the commit, so the table is read."""
+        try:
+            epoch = self._epoch_with(batch) if self._committed is None else self._committed
+        except Exception as unread:
+            return _failed_unknown(self.topic, batch, error, unread)
+        failed = _failed(self.topic, batch, error)
+        return failed if epoch is None else _failed_behind(self.topic, batch, error, epoch)
+
+    def _epoch_with(self, batch: int) -> int | None:
+        """The table's newest epoch, if all offsets of micro-batch ``batch`` are landed by then; None if they aren't."""
+        end, table = kafka_offsets(batch_plan(self.checkpoint, batch), self.topic.name), open_table(self._uri)
+        state = read_state(table, self.topic) if table is not None else None
+        landed = state is not None and all(state.offsets.get(p, 0) >= until for p, until in end.items())
+        return state.epoch if state is not None and landed and state.offsets else None
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
@@ -146,6 +168,7 @@ class LandingWriter:
         known = replace(before, begin={**begin, **before.begin}, holes=without, log=self.log)
         batch = f"{checkpoint_id(self.checkpoint)}:{plan.batch_id}"
         self._epochs.commit(staged, judged, known, batch, ranges_note(holes), {**before.offsets, **end})
+        self._committed = known.epoch + 1
         self._duplicates.record_committed()
         self._log_length.committed()
 
@@ -224,6 +247,31 @@ def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
         f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
         state="nothing of this micro-batch is in the table, which ends at the epoch before",
         next_step="fix the cause; landing restarts by itself, and continues with the same records",
+        topic=topic.name,
+        batch=batch,
+    )
+
+
+def _failed_behind(topic: Topic, batch: int, error: BaseException, epoch: int) -> BrokenState:
+    """The same behind the commit of the batch."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"landing of {topic.name} failed behind the commit of batch {batch}: {root_cause(error)}",
+        state=f"this micro-batch is in the table, by epoch {epoch}",
+        next_step="nothing: landing restarts by itself, and this micro-batch isn't landed twice",
+        topic=topic.name,
+        batch=batch,
+        epoch=epoch,
+    )
+
+
+def _failed_unknown(topic: Topic, batch: int, error: BaseException, unread: Exception) -> BrokenState:
+    """The same if the table can't say whether the commit is in."""
+    return BrokenState(
+        "BATCH_FAILED",
+        f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
+        state=f"it isn't known whether this micro-batch is in the table: {root_cause(unread)}",
+        next_step="fix the cause; landing restarts by itself, looks into the table, and lands what isn't in it",
         topic=topic.name,
         batch=batch,
     )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from anabranch.core.control_file import ControlFile
 from anabranch.core.errors import BrokenState
+from anabranch.core.storage import DISK
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,18 @@ def checkpoint_id(checkpoint: Path) -> str:
 
 
 def started(checkpoint: Path) -> bool:
-    """Whether any micro-batch was ever planned from this checkpoint."""
-    return any(entry.name.isdecimal() for entry in (checkpoint / "offsets").glob("*"))
+    """Whether any micro-batch was ever planned from this checkpoint. Raises as ``newest_batch``."""
+    return newest_batch(checkpoint, "offsets") is not None
 
 
 def newest_batch(checkpoint: Path, log: str) -> int | None:
-    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None if there is none."""
-    return max((int(p.name) for p in (checkpoint / log).glob("*") if p.name.isdecimal()), default=None)
+    """The newest numbered file of ``offsets`` (planned) or ``commits`` (done); None if there is none.
+    Raises BrokenState CHECKPOINT_UNREADABLE: a folder that can't be listed isn't empty (a glob passes over it)."""
+    folder = checkpoint / log
+    try:
+        return max((int(name) for name in DISK.names(folder) if name.isdecimal()), default=None)
+    except OSError as error:
+        raise _unreadable(checkpoint, folder, error) from error
 
 
 def position_in(checkpoint: Path, table_id: str) -> int | None:

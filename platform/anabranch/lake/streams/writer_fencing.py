@@ -48,10 +48,15 @@ class WriterFence:
 
     def lost(self) -> Conflict | None:
         """FENCED if another process has taken over, else None. Also used when Spark first detects two queries on one
-        checkpoint."""
+        checkpoint. Raises OSError.
+
+        A fence that is torn stops nobody, and needs none to be safe: only a power cut tears it, which no writer
+        survives, and the next one writes it anew. Should two writers live all the same, each commits right after what
+        it has read, or not at all: they make each other's commits fail, and lose and double nothing.
+        """
         try:
             holder = FENCE.read(self.path)
-        except ValueError:  # torn: then no other process has it
+        except ValueError:
             return None
         if holder is None or holder.token == self.token:
             return None

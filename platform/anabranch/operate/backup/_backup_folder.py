@@ -23,6 +23,7 @@ from typing import Final
 from anabranch.core.atomic_files import locked, write_atomically
 from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.formats import WRITTEN_BY, package_version, what_to_install
+from anabranch.core.storage import listed
 from anabranch.operate.backup._hashed_files import check_space, disk_errors, sync_disk, write_hashed
 from anabranch.operate.backup._manifest import FORMAT, Manifest, NewerFormat, SavedFile
 
@@ -49,8 +50,10 @@ class BackupFolder:
         self._draft, self._copied = path / "draft", path / "copied"
 
     def names(self) -> list[str]:
-        """The names of the backups, oldest first."""
-        return sorted(file.name.removesuffix(_SUFFIX) for file in (self.path / "backups").glob(f"[0-9]*{_SUFFIX}"))
+        """The names of the backups, oldest first. Raises as ``disk``: a list that fails (a glob passes over that) isn't
+        one of no backups, of which ``retain`` would remove every file."""
+        with self.disk():
+            return [path.name.removesuffix(_SUFFIX) for path in listed(self.path / "backups", f"[0-9]*{_SUFFIX}")]
 
     def read(self, name: str) -> Manifest:
         """Raises BadInput BACKUP_MISSING or BACKUP_FORMAT, BrokenState BACKUP_DAMAGED."""

@@ -9,8 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from anabranch.certify.verdict import VERDICT, verdict_path
-from anabranch.compute.batch.manifest import Build, expired_manifests, files_of, read_file
+from anabranch.compute.batch.manifest import MANIFEST, Build, expired_manifests, named_files
 from anabranch.compute.batch.manifest import manifests as manifests_of
+from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import commit_history
@@ -31,10 +32,18 @@ KEPT = timedelta(days=7).total_seconds()
 
 def manifests(context: Context) -> Iterator[Finding]:
     """BUILD_GONE: the files of a build that waits to be published are gone. Published builds are not checked: their
-    files belong to the table, which may have replaced them since."""
+    files belong to the table, which may have replaced them since. BUILD_UNREADABLE: which files a build has isn't
+    known, so maintenance deletes none of its version."""
     every = versions_below(context.settings, context.settings.home / "control" / "builds")
     for path in (path for ref in every for path in manifests_of(ref)):
-        if not (build := read_file(path)):
+        try:
+            build = MANIFEST.read(path)
+        except (OSError, ValueError, BrokenState) as error:
+            what = f"the manifest of a build can't be read, so no staged file of its version is deleted: {error}"
+            next_step = f"make it readable; or delete {path}, and clear the run's rebuild task in Airflow"
+            yield Finding("BUILD_UNREADABLE", str(path), what, next_step)
+            continue
+        if build is None:
             continue
         base = Path(VersionRef(context.settings, build.view, build.version).batch_table)
         gone = [file.path for file in build.files if not storage_of(base).exists(base / file.path)]
@@ -66,8 +75,14 @@ def staged_files(context: Context, state: TableState) -> Iterator[Finding]:
     older than the table's kept log, and files of a compaction in progress: the next compaction deletes what a killed
     one leaves."""
     base = Path(state.place.uri)
-    storage, known = storage_of(base), {file.path for file in state.files()} | _in_manifests(context, state)
-    work = in_progress(context.settings)
+    named_by_builds, unknown_build = _in_manifests(context, state)
+    if unknown_build:  # ``manifests`` says it; a folder of that build would be called nobody's
+        return
+    storage, known = storage_of(base), {file.path for file in state.files()} | named_by_builds
+    try:
+        work = in_progress(context.settings)
+    except ValueError:  # torn: a compaction in progress may have staged any of them
+        return
     being_merged = work.folders if work is not None else ()
     folders = {folder: _parquet(folder) for folder in listed(base / BUILDS) if folder not in being_merged}
     old = {f: files for f, files in folders.items() if files and context.now - touched(f) > STAGED}
@@ -113,10 +128,10 @@ def _files_in_log(base: Path) -> tuple[set[Path], float]:
     return found, 0 if 0 in kept[:1] else min(times, default=0)
 
 
-def _in_manifests(context: Context, state: TableState) -> set[Path]:
+def _in_manifests(context: Context, state: TableState) -> tuple[set[Path], str]:
     place = state.place
     if place.kind != "batch":
-        return set()
+        return set(), ""
     ref = VersionRef(context.settings, place.name, place.version)
-    paths = [*manifests_of(ref), *expired_manifests(ref)]
-    return {Path(place.uri) / file.path for path in paths for file in files_of(path)}
+    files, unknown = named_files([*manifests_of(ref), *expired_manifests(ref)])
+    return {Path(place.uri) / file for file in files}, unknown

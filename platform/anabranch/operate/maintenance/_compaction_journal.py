@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,11 +31,16 @@ class InProgress:
         return [Path(self.uri) / BUILDS / build for build in self.builds]
 
 
+log = logging.getLogger(__name__)
 JOURNAL: Final = ControlFile("record of a compaction", InProgress)
 
 
 def begin(settings: Settings, work: InProgress) -> None:
-    JOURNAL.write(_path(settings), work)
+    """Raises BlockingIOError if there is still a record, which ``tidy`` couldn't read: it is not overwritten."""
+    path = _path(settings)
+    if storage_of(path).exists(path):
+        raise BlockingIOError(f"{path}: an earlier compaction has not been tidied up")
+    JOURNAL.write(path, work)
 
 
 def end(settings: Settings) -> None:
@@ -44,19 +49,25 @@ def end(settings: Settings) -> None:
 
 
 def in_progress(settings: Settings) -> InProgress | None:
-    """Returns the work of the running compaction, or of one that was killed; None if there is none."""
-    with suppress(OSError, ValueError):
-        return JOURNAL.read(_path(settings))
-    return None
+    """Returns the work of the running compaction, or of one that was killed; None if there is none. Raises as
+    ``ControlFile.read``."""
+    return JOURNAL.read(_path(settings))
 
 
 def tidy(settings: Settings) -> int:
     """Deletes what a killed compaction staged and didn't commit. Returns the bytes freed. Requires the maintenance
-    lock."""
+    lock. Raises OSError, and keeps the record, if that can't be read now.
+
+    A record that is torn names nothing any more, so nothing is deleted for it, and it is removed: the vacuum deletes
+    the files that it named when no commit has named them for seven days.
+    """
     for draft in listed(_path(settings).parent, f".{_path(settings).name}.*"):
         storage_of(draft).remove(draft)
-    work = in_progress(settings)
-    freed = 0
+    freed, work = 0, None
+    try:
+        work = in_progress(settings)
+    except ValueError as error:
+        log.warning("%s is torn, so files that a killed compaction staged stay for a week: %s", _path(settings), error)
     if work is not None:
         named = named_builds(work)
         for folder in work.folders:

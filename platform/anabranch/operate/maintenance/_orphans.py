@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.verdict import SUFFIX, verdict_path
 from anabranch.change.estimates import outcome_files
 from anabranch.change.replay.cleanup import delete_files, incompletely_deleted, unused_checkpoints
@@ -53,11 +54,13 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
 
 
 def _older_verdicts(ref: VersionRef) -> list[Path]:
-    """The verdicts of certifications without a build, but for the newest: the page shows it with the certificate."""
+    """The verdicts of certifications without a build, but for those of newest certificates, with which the page shows
+    them; which ones these are is said by the order of commits, not by a clock."""
     folder = builds_folder(ref)
     known = {path.name.partition(".")[0] for path in listed(folder, "*.json*") if not path.name.endswith(_OTHERS)}
     alone = [path for path in listed(folder, f"*{SUFFIX}") if path.name.removesuffix(SUFFIX) not in known]
-    return sorted(alone, key=touched)[:-1]
+    shown = {certificate.run for certificate in newest_certificates(ref).values()} if alone else ()
+    return [path for path in alone if path.name.removesuffix(SUFFIX) not in shown]
 
 
 def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -81,7 +84,7 @@ def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Acti
     live = ref.speed_checkpoint.resolve()
     old = [p for p in unused_checkpoints(ref) if p.resolve() != live and touched(p) < policy.now - DAY]
     yield from _deleted(str(ref), "replaced checkpoints of replays", old, plan=plan)
-    left = {path.name for path in ref.replay_checkpoints.glob("*")} - {path.name for path in old}
+    left = {*storage_of(ref.replay_checkpoints).names(ref.replay_checkpoints)} - {path.name for path in old}
     ended_long_ago = [s for s in list_states(ref) if s.ended and s.updated_ms / 1000 < policy.ended_before()]
     gone = [state_file(ref, each.run) for each in ended_long_ago if each.run not in left]
     yield from _deleted(str(ref), "state files of ended replays", gone, plan=plan)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from anabranch.core.atomic_files import locked
+from anabranch.core.clocks import jump_text, note_clock, read_clock, unjumped
 from anabranch.core.errors import BadInput, Conflict, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
@@ -28,7 +29,7 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
 
     A failure at one table is reported, and the others are still processed. Raises Conflict MAINTENANCE_RUNNING if
     another run holds the lock, and BadInput NO_HOME for a folder that no platform has written to: what is deleted in a
-    home goes by its name only.
+    home goes by its name only. BrokenState CLOCK_UNREADABLE.
     """
     if not any(storage_of(folder).holds(folder) for folder in (settings.home / "control", settings.lake)):
         raise BadInput(
@@ -38,13 +39,16 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
             next_step="set ANABRANCH_HOME to the right folder; a new platform needs no maintenance before anabranch up",
             home=str(settings.home),
         )
-    policy_in_force, began = policy or Policy(keep_days=settings.keep_days), time.monotonic()
-    found = list[Action]()
+    began, found = time.monotonic(), list[Action]()
     with ExitStack() as held:
         if not plan:
             held.enter_context(locked(settings.locks / "maintenance", refusal=_running()))
-            if freed := _compaction_journal.tidy(settings):
-                found.append(Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed))
+        clock = read_clock(settings) if plan else note_clock(settings)
+        policy_in_force = policy or Policy(keep_days=settings.keep_days, now=unjumped(clock))
+        if policy is None and (jumped := jump_text(clock)):
+            found.append(Action(ActionKind.HELD_BACK, "clock", f"{jumped}; ages are measured without that for 30 days"))
+        if not plan:
+            found += _tidied(settings)
         for where, step in _steps(settings, policy_in_force, plan=plan):
             try:
                 for action in step():
@@ -55,8 +59,18 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
                 found.append(Action(ActionKind.FAILED, where, root_cause(error)))
             finally:
                 if not plan:
-                    _compaction_journal.tidy(settings)
+                    found += [action for action in _tidied(settings) if action not in found]
     return Report(tuple(found), time.monotonic() - began, plan)
+
+
+def _tidied(settings: Settings) -> Iterator[Action]:
+    """Deletes what a killed compaction left; of a failure only that table's files stay, and nothing is merged."""
+    try:
+        if freed := _compaction_journal.tidy(settings):
+            yield Action(ActionKind.CLEANED, "maintenance", "staged files of a killed run", bytes=freed)
+    except Exception as error:  # what is old is still deleted
+        log.exception("the record of a compaction")
+        yield Action(ActionKind.FAILED, "record of a compaction", root_cause(error))
 
 
 def _steps(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[tuple[str, Step]]:

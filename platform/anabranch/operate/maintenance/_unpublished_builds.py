@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from anabranch.compute.batch.manifest import builds_folder, read_file
+from anabranch.compute.batch.manifest import builds_folder, named_files
 from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, versions_below
@@ -24,7 +24,7 @@ def unpublished(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
         if not old or _is_a_table(ref) or storage_of(ref.dropping).exists(ref.dropping):
             continue
         where = f"{ref}, batch half"
-        needed, unknown = _named(ref, policy)
+        needed, unknown = named_files(manifests_in_use(ref, policy))
         if listed(builds_folder(ref), "*.outcome.json"):
             unknown = "a run of it has been published, and its table's log is missing"
         if unknown:
@@ -43,14 +43,3 @@ def unpublished(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[A
 def _is_a_table(ref: VersionRef) -> bool:
     base = Path(ref.batch_table)
     return any(storage_of(base).holds(base / folder) for folder in (LOG, ARCHIVE))
-
-
-def _named(ref: VersionRef, policy: Policy) -> tuple[set[str], str]:
-    """The files that manifests name, and which manifest can't be read."""
-    names = set[str]()
-    for path in manifests_in_use(ref, policy):
-        build = read_file(path)
-        if build is None and storage_of(path).exists(path):
-            return set(), f"{path.name} is no manifest that can be read"
-        names.update(file.path for file in (build.files if build is not None else ()))
-    return names, ""

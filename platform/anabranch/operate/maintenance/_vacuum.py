@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from anabranch.compute.batch.manifest import expired_manifests, files_of, manifests
+from anabranch.compute.batch.manifest import expired_manifests, manifests, named_files
 from anabranch.core.atomic_files import locked
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
@@ -63,23 +63,26 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
             if replay := replay_over(settings, place.name):
                 yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
                 return
-        found = unneeded(settings, place, policy)
+        found, unknown = unneeded(settings, place, policy)
+        if unknown:
+            yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {unknown}")
+            return
         if not plan:
             delete(Path(place.uri), [old.path for old in found], policy)
     if found:
         yield Action(ActionKind.CLEANED, str(place), "old data files", len(found), sum(old.size for old in found))
 
 
-def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
-    """Returns the files that ``vacuum`` deletes. Lists the disk before the log, so that files that are committed
-    meanwhile are known."""
+def unneeded(settings: Settings, place: TableRef, policy: Policy) -> tuple[list[Old], str]:
+    """Returns the files that ``vacuum`` deletes; or none, and why it isn't known which. Lists the disk before the log,
+    so that files that are committed meanwhile are known."""
     base, table = Path(place.uri), open_table(place.uri)
     if table is None:
-        return []
+        return [], ""
     kept = retention(table, place)
     old = [Old(path, size) for path, size, written in files_with_times(base) if written < policy.now - kept]
     if not old:
-        return []
+        return [], ""
     table.update_incremental()
     held = {path for spelt in _current_files(table) for path in (spelt, unquote(spelt))}
     if not any(storage_of(base).exists(base / path) for path in held) and held:
@@ -89,8 +92,9 @@ def unneeded(settings: Settings, place: TableRef, policy: Policy) -> list[Old]:
             state="nothing was deleted",
             next_step="anabranch doctor",
         )
-    needed = held.union(_recently_removed(table, policy.now - kept), _in_manifests(settings, place, policy))
-    return [each for each in old if str(each.path.relative_to(base)) not in needed]
+    built, unknown = _in_manifests(settings, place, policy)
+    needed = held.union(_recently_removed(table, policy.now - kept), built)
+    return [each for each in old if str(each.path.relative_to(base)) not in needed and not unknown], unknown
 
 
 def _current_files(table: DeltaTable) -> list[str]:
@@ -122,12 +126,10 @@ def _recently_removed(table: DeltaTable, since: float) -> Iterator[str]:
                 yield unquote(removed["path"])
 
 
-def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> Collection[str]:
+def _in_manifests(settings: Settings, place: TableRef, policy: Policy) -> tuple[Collection[str], str]:
     if place.kind != "batch":
-        return ()
-    named = manifests_in_use(VersionRef(settings, place.name, place.version), policy)
-    # Raises if one can't be read: then nothing of the table is deleted.
-    return {file.path for path in named for file in files_of(path)}
+        return (), ""
+    return named_files(manifests_in_use(VersionRef(settings, place.name, place.version), policy))
 
 
 def manifests_in_use(ref: VersionRef, policy: Policy) -> list[Path]:

@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from anabranch.core.errors import BadInput, Conflict, TryAgain
+from anabranch.core.clocks import note_clock
+from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.home_format import mark_home
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import _stop_services, process_registry
@@ -79,6 +80,8 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
             return [*notices, "the platform is already running"]
         check_all(settings, wanted)
         mark_home(settings.home)
+        with suppress(BrokenState):  # maintenance says what is wrong with its file
+            note_clock(settings)
         try:
             _launch_supervisor(settings, wanted)
             _wait_until_ready(settings, wanted, progress, {}, STOPPED)

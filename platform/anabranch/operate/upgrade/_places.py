@@ -19,6 +19,7 @@ from anabranch.change.run_progress import PROGRESS
 from anabranch.compute.batch.manifest import MANIFEST
 from anabranch.compute.speed.status import STATUS as SPEED_STATUS
 from anabranch.contracts.model.contract_registry import RECORD as CONTRACT
+from anabranch.core.clocks import READING
 from anabranch.core.control_file import ControlFile
 from anabranch.core.home_format import HOME
 from anabranch.core.part_report import REPORT as PART_REPORT
@@ -74,6 +75,7 @@ PLACES: Final = (
     Place(SCHEMAS, r"control/schemas/[a-z0-9_]+\.\d+", numbered=True),
     Place(POSTED, r"control/landed_events\.json"),
     Place(JOURNAL, r"maintenance/in-hand\.json"),
+    Place(READING, r"maintenance/clock\.json"),
     Place(FENCE, r"checkpoints/turns/.+\.json"),
     Place(CLIENT, r"secrets/http/.+\.json"),
     Place(SPEED_STATUS, r"run/speed-progress\.json"),
