@@ -178,8 +178,10 @@ def all_secrets(its_own: Secrets, planted_around: Secrets) -> Secrets:
 
 @pytest.fixture(scope="module")
 def after_runs(platform: Settings, all_secrets: Secrets) -> Settings:
-    """Two runs at least: a rebuild of a day without events, and a migration that its parameters forbid. All
-    environments are looked at meanwhile."""
+    """Three runs at least: a rebuild of a day without events, a migration that its parameters forbid, and a job of
+    Spark's that finds nothing to load in a file. All environments are looked at meanwhile."""
+    platform.load_folder.mkdir(exist_ok=True)
+    (platform.load_folder / "planted.csv").write_text("id,source,type\n1,2\n")
 
     def look(stop: threading.Event) -> None:
         while not stop.wait(0.3):
@@ -189,9 +191,11 @@ def after_runs(platform: Settings, all_secrets: Secrets) -> Settings:
         runs = [
             client.trigger("reprocess_departure_delays", {"from": "2012-12-24"}),
             client.trigger("migrate", HOSTILE),
+            client.trigger("load", {"topic": "weather", "files": ["planted.csv"]}),
         ]
-        states = [client.wait(run, timeout=300 * SLOW).state for run in runs]
-        assert states[1] == "failed"
+        ended = [client.wait(run, timeout=300 * SLOW) for run in runs]
+        assert ended[1].state == "failed"
+        assert ended[2].tasks["load"] == "success"
         said = client.task_log(runs[1], "plan_migration")
     assert "13377" not in said
     assert not CANARY.exists()
