@@ -64,7 +64,7 @@ class Needs:
 
     logins: tuple[str, ...] = ()
     """Those of ``LOGINS``."""
-    shell: tuple[str, ...] = ()
+    inherited: tuple[str, ...] = ()
     """More variables of the shell."""
     project_code: bool = True
     """Whether it loads the project's own code, which may read what ``pass_env`` names."""
@@ -80,13 +80,15 @@ NEEDS: Final[Mapping[str, Needs]] = {
     # It writes and checks the tables of Airflow's database; some of its steps encrypt what older versions left plain.
     "airflow-migrate": Needs(project_code=False, airflow_secrets=(FERNET, *DATABASE)),
     # Signs and checks logins and the tokens of tasks, and gives connections to tasks.
-    "airflow-api-server": Needs(shell=OF_AIRFLOW, airflow_secrets=AIRFLOW_SECRETS),
+    "airflow-api-server": Needs(inherited=OF_AIRFLOW, airflow_secrets=AIRFLOW_SECRETS),
     # Makes the tokens of tasks. Its workers are forks of it, and so are tasks: ours read the log in a replay.
-    "airflow-scheduler": Needs(logins=("kafka",), shell=OF_AIRFLOW, airflow_secrets=(FERNET, JWT_SECRET, *DATABASE)),
+    "airflow-scheduler": Needs(
+        logins=("kafka",), inherited=OF_AIRFLOW, airflow_secrets=(FERNET, JWT_SECRET, *DATABASE)
+    ),
     # Both read connections from the database themselves.
-    "airflow-dag-processor": Needs(shell=OF_AIRFLOW, airflow_secrets=(FERNET, *DATABASE)),
-    "airflow-triggerer": Needs(shell=OF_AIRFLOW, airflow_secrets=(FERNET, *DATABASE)),
-    "landing": Needs(logins=("kafka", "registry"), shell=PROXIES),
+    "airflow-dag-processor": Needs(inherited=OF_AIRFLOW, airflow_secrets=(FERNET, *DATABASE)),
+    "airflow-triggerer": Needs(inherited=OF_AIRFLOW, airflow_secrets=(FERNET, *DATABASE)),
+    "landing": Needs(logins=("kafka", "registry"), inherited=PROXIES),
     "speed": Needs(),
     "http": Needs(logins=("kafka",)),
     "queues": Needs(logins=("kafka", "amqp")),
@@ -106,7 +108,7 @@ def from_shell(part: str, shell: Mapping[str, str], pass_env: Iterable[str]) -> 
     """Those variables of the shell that this part gets. Never one that gives Airflow another secret than ours, which
     Airflow would prefer to our file."""
     needs = NEEDS[part]
-    names = (*PLAIN, *needs.shell, *(pass_env if needs.project_code else ()))
+    names = (*PLAIN, *needs.inherited, *(pass_env if needs.project_code else ()))
     ours = {secret + how for secret in AIRFLOW_SECRETS for how in ("", "_CMD", "_SECRET")}
     return {
         name: value
