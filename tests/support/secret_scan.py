@@ -11,6 +11,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psutil
+from anabranch.core.settings import Settings
+from anabranch.operate.runtime import process_registry
+from anabranch.operate.runtime.process_registry import SUPERVISOR
 
 
 def forms(secret: str) -> list[bytes]:
@@ -27,6 +30,11 @@ class Secrets:
     known: Mapping[str, str]
     seen: set[str] = field(default_factory=set)
     """Which were seen in a process's command line, and in whose."""
+    held: dict[str, set[str]] = field(default_factory=dict)
+    """Which were seen in the environment of a part's process, or of one below it, by part. Every part that was looked
+    at is in it."""
+    looked_at: dict[str, set[str]] = field(default_factory=dict)
+    """The names of the programs whose environment was read, by part."""
 
     def within(self, content: bytes) -> list[str]:
         return [name for name, secret in self.known.items() if any(form in content for form in forms(secret))]
@@ -60,6 +68,21 @@ class Secrets:
         finally:
             done.set()
             thread.join()
+
+    def look_at_environments(self, settings: Settings) -> dict[str, set[str]]:
+        """Look at every process of this platform but its supervisor, which gives each part its own; ``held`` adds up.
+        A process that has overwritten its environment with a title says nothing, nor does one that the kernel guards
+        (Airflow's own, above a task)."""
+        for part, record in process_registry.read(settings).items():
+            for process in [] if part == SUPERVISOR else process_registry.family(record):
+                try:
+                    given, name = Path(f"/proc/{process.pid}/environ").read_bytes(), process.name()
+                except (OSError, psutil.Error):
+                    continue
+                if b"PATH=" in given:
+                    self.looked_at.setdefault(part, set()).add(name)
+                    self.held.setdefault(part, set()).update(self.within(given))
+        return self.held
 
     def look_at_processes(self) -> set[str]:
         for pid in psutil.pids():

@@ -17,6 +17,7 @@ from anabranch_samples.demo.change import own_project
 from anabranch_samples.faults import Faults
 from anabranch_samples.producing import produce_flights
 from anabranch_samples.publishing import Pace
+from pydantic import SecretStr
 from support.outside_servers import Outside, mails, posts
 from support.processes import eventually
 from support.secret_scan import Secrets
@@ -51,6 +52,34 @@ def planted() -> Secrets:
 
 
 @pytest.fixture(scope="session")
+def planted_around() -> Secrets:
+    """Logins of the platform, and what the shell that starts it holds for other programs."""
+    names = ("registry", "amqp", "connection", "token")
+    return Secrets({name: f"planted-{name}-{secrets.token_hex(16)}" for name in names})
+
+
+@pytest.fixture(scope="session")
+def with_logins(planted_around: Secrets, free_port: Callable[[], int]) -> dict[str, Any]:
+    """Settings of servers that nobody asks, with their passwords."""
+    registry = {"schema_registry_url": "https://registry.invalid", "schema_registry_user": "anna"}
+    amqp = {"amqp_url": f"amqp://anna@127.0.0.1:{free_port()}"}
+    passwords = {"schema_registry_password": "registry", "amqp_password": "amqp"}
+    return registry | amqp | {name: SecretStr(planted_around.known[which]) for name, which in passwords.items()}
+
+
+@pytest.fixture(scope="session")
+def full_shell(planted_around: Secrets) -> Iterator[None]:
+    """The environment of who starts a platform. With SPT_NOENV the titles of Airflow's processes leave
+    what /proc says of their environments alone."""
+    mail = {"conn_type": "smtp", "password": planted_around.known["connection"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_PLANTED", json.dumps(mail))
+        patch.setenv("GITHUB_TOKEN", planted_around.known["token"])
+        patch.setenv("SPT_NOENV", "1")
+        yield
+
+
+@pytest.fixture(scope="session")
 def trusted(own_home: Path) -> Authority:
     return authority(own_home, "trusted")
 
@@ -72,11 +101,13 @@ def guarded(own_settings: Callable[[str], Settings], planted: Secrets, trusted: 
 
 
 @pytest.fixture(scope="session")
-def platform(own_settings: Callable[[str], Settings]) -> Iterator[Settings]:
+def platform(
+    own_settings: Callable[[str], Settings], with_logins: dict[str, Any], full_shell: None
+) -> Iterator[Settings]:
     """Everything, shared by the session, over a copy of the project, so that a test can deploy into it. In small
     epochs: an event is late only after an epoch that was further. Three days of departures are too many to be
     reprocessed unasked."""
-    few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_300}
+    few = {"max_offsets_per_trigger": 2_000, "approval_events": 2_300, "pass_env": ("SPT_NOENV",), **with_logins}
     with lifecycle.running(own_project(own_settings("platform").model_copy(update=few))) as settings:
         yield settings
 

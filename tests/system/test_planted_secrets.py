@@ -7,23 +7,31 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
 from anabranch.apps.airflow.client import Client
+from anabranch.contracts import load_declarations
 from anabranch.core.airflow_settings import airflow_address
 from anabranch.core.settings import Settings, load_settings
-from anabranch.ingest.kafka.admin import end_offsets
-from anabranch.operate.runtime import lifecycle, process_registry
+from anabranch.ingest.http import access
+from anabranch.ingest.kafka.admin import create_missing, end_offsets
+from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime._postgres_server import dsn
+from anabranch.operate.runtime._ways_in import WAYS_IN
+from anabranch.operate.runtime.airflow_parts import COMPONENTS
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.secret_files import airflow_login
+from anabranch_samples.demo.change import own_project
 from psycopg import sql
 from support.hostile_texts import CANARY
-from support.processes import SLOW, eventually
+from support.processes import SLOW, eventually, working
 from support.secret_scan import Secrets
 from support.sent_records import landed
 
@@ -41,28 +49,47 @@ COMMAND = [sys.executable, "-m", "anabranch.apps.cli.main"]
 PRODUCE = ["produce", "flights", "--from", "2013-01-01", "--days", "1", "--json"]
 
 
-@pytest.fixture(scope="module")
-def secrets(planted: Secrets) -> Secrets:
-    return Secrets({**planted.known, "wrong": WRONG})
+QUEUE = """
+from anabranch.contracts import Queue, Topic
+from anabranch.contracts.model.metrics import METRIC
+
+METRICS = Topic("metrics", (METRIC,))
+FROM_METRICS = Queue("shop.metrics", "metrics")
+"""
 
 
 @pytest.fixture(scope="module")
-def told(guarded: Settings, secrets: Secrets) -> tuple[Settings, list[str]]:
-    """A day of flights produced and landed, by processes that have the password in their environment; then the same
-    with a wrong one, and settings that are wrong. What all of them said."""
-    mine = guarded.model_dump(exclude={"kafka_password_file", "kafka_certificate"})
-    mine |= {"home": guarded.home.parent / "planted", "bootstrap_servers": guarded.brokers}
-    settings = load_settings(**mine | {"kafka_password": secrets.known["anna"]})
+def secrets(planted: Secrets, planted_around: Secrets) -> Secrets:
+    return Secrets({**planted.known, **planted_around.known, "wrong": WRONG})
+
+
+@pytest.fixture(scope="module")
+def told(
+    guarded: Settings,
+    secrets: Secrets,
+    with_logins: dict[str, Any],
+    full_shell: None,
+    free_port: Callable[[], int],
+) -> tuple[Settings, list[str]]:
+    """A day of flights produced and landed, by processes that have the password in their environment, beside every way
+    in; then the same with a wrong one, and settings that are wrong. What all of them said."""
+    mine = guarded.model_dump(exclude={"kafka_password_file", "kafka_certificate"}) | with_logins
+    mine |= {"home": guarded.home.parent / "planted", "bootstrap_servers": guarded.brokers, "statsd_topic": "metrics"}
+    mine |= {"http_port": free_port(), "statsd_port": free_port()}
+    settings = own_project(load_settings(**mine | {"kafka_password": secrets.known["anna"]}))
+    (settings.contracts_folder / "planted.py").write_text(QUEUE)
+    topics = load_declarations(settings.contracts_folder).topics
+    create_missing(settings, list(topics.values()))
+    access.allow(settings, "till", ["metrics"])
     said: list[str] = []
     with secrets.watched():
-        with lifecycle.running(settings, ["landing"]):
+        with lifecycle.running(settings, ["landing", *WAYS_IN]):
             produced = anabranch(settings, *PRODUCE)
             said += [produced, anabranch(settings, "status"), anabranch(settings, "topics", "list")]
             assert json.loads(produced)["total"] > 1_000
             eventually(lambda: landed(settings) == sum(end_offsets(settings, "flights").values()), 120)
-            main = process_registry.read(settings)["landing"].process()
-            assert main is not None
-            assert main.environ()["ANABRANCH_KAFKA_PASSWORD"], "it has none: this test says nothing"
+            secrets.look_at_environments(settings)
+            secrets.look_at_environments(guarded)
         wrong = environment(settings) | {"ANABRANCH_KAFKA_PASSWORD": WRONG}
         said += [run(wrong, sys.executable, "spark_jobs/landing.py")]
         said += [run(wrong, *COMMAND, *words) for words in (["topics", "drift"], PRODUCE)]
@@ -108,6 +135,18 @@ def test_no_process_list_shows_it(told: tuple[Settings, list[str]], secrets: Sec
     assert secrets.look_at_processes() == set()
 
 
+def test_each_process_has_the_passwords_of_its_part_only(told: tuple[Settings, list[str]], secrets: Secrets) -> None:
+    """The broker reads its own from a file; the shell's belong to none of them."""
+    assert secrets.held == {
+        "kafka": set(),
+        "landing": {"anna", "registry"},
+        "http": {"anna"},
+        "queues": {"anna", "amqp"},
+        "statsd": {"anna"},
+    }
+    assert "java" in secrets.looked_at["landing"]
+
+
 def test_it_would_be_found(tmp_path: Path, secrets: Secrets) -> None:
     """In a file, and in a command line, in each of the forms that a program writes it in."""
     (tmp_path / "hexadecimal").write_text(f"x{secrets.known['anna'].encode().hex()}x")
@@ -133,22 +172,37 @@ def its_own(platform: Settings) -> Secrets:
 
 
 @pytest.fixture(scope="module")
-def after_runs(platform: Settings) -> Settings:
-    """Two runs at least: a rebuild of a day without events, and a migration that its parameters forbid."""
-    with Client(airflow_address(platform), airflow_login(platform)) as client:
+def all_secrets(its_own: Secrets, planted_around: Secrets) -> Secrets:
+    return Secrets({**its_own.known, **planted_around.known})
+
+
+@pytest.fixture(scope="module")
+def after_runs(platform: Settings, all_secrets: Secrets) -> Settings:
+    """Three runs at least: a rebuild of a day without events, a migration that its parameters forbid, and a job of
+    Spark's that finds nothing to load in a file. All environments are looked at meanwhile."""
+    platform.load_folder.mkdir(exist_ok=True)
+    (platform.load_folder / "planted.csv").write_text("id,source,type\n1,2\n")
+
+    def look(stop: threading.Event) -> None:
+        while not stop.wait(0.3):
+            all_secrets.look_at_environments(platform)
+
+    with working(look), Client(airflow_address(platform), airflow_login(platform)) as client:
         runs = [
             client.trigger("reprocess_departure_delays", {"from": "2012-12-24"}),
             client.trigger("migrate", HOSTILE),
+            client.trigger("load", {"topic": "weather", "files": ["planted.csv"]}),
         ]
-        states = [client.wait(run, timeout=300 * SLOW).state for run in runs]
-        assert states[1] == "failed"
+        ended = [client.wait(run, timeout=300 * SLOW) for run in runs]
+        assert ended[1].state == "failed"
+        assert ended[2].tasks["load"] == "success"
         said = client.task_log(runs[1], "plan_migration")
     assert "13377" not in said
     assert not CANARY.exists()
     return platform
 
 
-def test_airflows_database_holds_no_secret(after_runs: Settings, its_own: Secrets) -> None:
+def test_airflows_database_holds_no_secret(after_runs: Settings, all_secrets: Secrets) -> None:
     """Runs, parameters, rendered fields, XComs, logs, serialized DAGs, and whatever else there is."""
     found, rows = [], 0
     with psycopg.connect(dsn(after_runs)) as connection:
@@ -159,25 +213,41 @@ def test_airflows_database_holds_no_secret(after_runs: Settings, its_own: Secret
             whole = sql.SQL("SELECT t::text FROM {}.{} t").format(sql.Identifier(schema), sql.Identifier(table))
             for (text,) in connection.execute(whole):
                 rows += 1
-                found += [f"{name} in {table}" for name in its_own.within(text.encode())]
+                found += [f"{name} in {table}" for name in all_secrets.within(text.encode())]
     assert rows > 100
     assert found == []
 
 
-def test_no_file_of_the_platform_holds_one_but_its_own(after_runs: Settings, its_own: Secrets) -> None:
+def test_no_file_of_the_platform_holds_one_but_its_own(
+    after_runs: Settings, all_secrets: Secrets, its_own: Secrets
+) -> None:
     kept = after_runs.home / "secrets"
-    assert its_own.in_files([after_runs.home], kept=[kept]) == []
+    assert all_secrets.in_files([after_runs.home], kept=[kept]) == []
     assert {file.stat().st_mode & 0o777 for file in kept.iterdir()} == {0o600}
-    assert len(its_own.in_files([kept])) == len(its_own.known), "these are others: this test says nothing"
+    found = {line.partition(" in ")[0] for line in all_secrets.in_files([kept])}
+    assert found == set(its_own.known), "these are others: this test says nothing"
 
 
-def test_no_process_of_the_platform_shows_one(after_runs: Settings, its_own: Secrets) -> None:
-    assert its_own.look_at_processes() == set()
+def test_no_process_of_the_platform_shows_one(after_runs: Settings, all_secrets: Secrets) -> None:
+    assert all_secrets.look_at_processes() == set()
 
 
-def test_airflow_shows_nobody_its_settings(after_runs: Settings, its_own: Secrets) -> None:
+def test_each_process_of_the_platform_has_what_its_part_uses(after_runs: Settings, all_secrets: Secrets) -> None:
+    """Also while tasks run: neither they nor their Spark jobs have Airflow's own secrets or the database's password."""
+    connections = {f"airflow-{name}": {"connection"} for name in COMPONENTS}
+    assert all_secrets.held == {
+        "kafka": set(),
+        "postgres": set(),
+        "landing": {"registry"},
+        "speed": set(),
+        **connections,
+    }
+    assert "java" in all_secrets.looked_at["airflow-scheduler"], "no job of Spark's was looked at"
+
+
+def test_airflow_shows_nobody_its_settings(after_runs: Settings, all_secrets: Secrets) -> None:
     with Client(airflow_address(after_runs), airflow_login(after_runs)) as client:
         headers = client.authorisation()
     for path in ("config", "connections", "variables", "plugins"):
         answer = httpx.get(f"{airflow_address(after_runs)}/api/v2/{path}", headers=headers, timeout=30)
-        assert its_own.within(answer.content) == []
+        assert all_secrets.within(answer.content) == []

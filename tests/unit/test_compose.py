@@ -19,16 +19,20 @@ from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.http import access
+from anabranch.operate.runtime._part_needs import LOGINS, NEEDS
 from anabranch.operate.runtime._postgres_server import OPTIONS, dsn
 from anabranch.operate.runtime._services import STREAMS, catalog
 from anabranch.operate.runtime._ways_in import WAYS_IN, ways_in
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, MIGRATION, airflow_environment, constants
 from anabranch.operate.runtime.kafka_server import BROKER_SETTINGS
+from pydantic import SecretStr
 
 pytestmark = pytest.mark.unit
 ROOT = project_root()
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-OURS = [MIGRATION, *(f"airflow-{name}" for name in COMPONENTS), *STREAMS, *WAYS_IN]
+AIRFLOWS = [MIGRATION, *(f"airflow-{name}" for name in COMPONENTS)]
+OURS = [*AIRFLOWS, *STREAMS, *WAYS_IN]
+SECRET_FIELDS = {name for name, field in Settings.model_fields.items() if field.annotation is SecretStr}
 
 
 QUEUE = """
@@ -105,17 +109,45 @@ def test_postgres_has_the_same_settings(settings: Settings) -> None:
     assert (service["environment"]["POSTGRES_USER"], service["environment"]["POSTGRES_DB"]) == named.groups()
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", AIRFLOWS)
 def test_airflow_has_the_same_settings(name: str, settings: Settings) -> None:
+    """Of its secrets it has the values, where `anabranch up` gives it the commands that read them."""
     environment = SERVICES[name]["environment"]
     for variable, value in constants().items():
         assert environment[variable] == value, variable
-    here = airflow_environment(settings)
-    only_here = {v for v in here if v.startswith("AIRFLOW")} - set(environment)
-    only_there = {v for v in environment if v.startswith("AIRFLOW")} - set(here)
-    assert (only_here, only_there) == (set(), set())
+    here = airflow_environment(settings, name)
+    named_here = {v.removesuffix("_CMD") for v in here if v.startswith("AIRFLOW")}
+    assert named_here == {v for v in environment if v.startswith("AIRFLOW")}
     assert environment["AIRFLOW_CONN_SPARK_DEFAULT"] == here["AIRFLOW_CONN_SPARK_DEFAULT"]
     assert environment["AIRFLOW__API__PORT"] == here["AIRFLOW__API__PORT"]
+
+
+def secret_variables(name: str) -> set[str]:
+    """Those that a container of this part needs for the secrets that its part declares."""
+    needs = NEEDS[name]
+    logins = {field for login in needs.logins for field in LOGINS[login]} & SECRET_FIELDS
+    return {*needs.airflow_secrets, *(f"ANABRANCH_{field.upper()}" for field in logins)}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_has_the_secrets_that_its_part_uses_and_no_other(name: str) -> None:
+    """By the names of its variables, and by what .env fills in, under whatever name."""
+    environment = SERVICES[name]["environment"]
+    expected = secret_variables(name) - {"ANABRANCH_KAFKA_PASSWORD"}  # this broker has no login
+    if name == "postgres":
+        expected = {"POSTGRES_PASSWORD"}
+    everyones = {variable for part in NEEDS for variable in secret_variables(part)} | {"POSTGRES_PASSWORD"}
+    assert set(environment) & everyones == expected
+    assert {
+        v for v, value in environment.items() if re.search(r"\$\{\w*(PASSWORD|SECRET|KEY|TOKEN)", value)
+    } == expected
+    assert "env_file" not in SERVICES[name]
+    assert "secrets" not in SERVICES[name]
+
+
+@pytest.mark.parametrize("name", sorted({*OURS} - {*AIRFLOWS}))
+def test_what_is_not_airflow_knows_nothing_of_its_settings(name: str) -> None:
+    assert [variable for variable in SERVICES[name]["environment"] if variable.startswith("AIRFLOW")] == []
 
 
 def inside(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
@@ -130,12 +162,14 @@ def inside(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_registry_is_set_in_env(name: str) -> None:
+    """Its address for all, its login for the part that asks it."""
     given = {variable: value for variable, value in SERVICES[name]["environment"].items() if "REGISTRY" in variable}
-    settings = {f"ANABRANCH_SCHEMA_REGISTRY_{setting}" for setting in ("URL", "USER", "PASSWORD")}
+    known = ("URL", "USER", "PASSWORD") if "registry" in NEEDS[name].logins else ("URL",)
+    settings = {f"ANABRANCH_SCHEMA_REGISTRY_{setting}" for setting in known}
     assert given == {variable: f"${{{variable}:-}}" for variable in settings}
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", AIRFLOWS)
 def test_notes_of_runs_are_posted_to_the_container_that_takes_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks run in the scheduler's, where nobody listens at 127.0.0.1, which is the address of people's browsers."""
     settings, server = inside(name, monkeypatch), "airflow-api-server"
@@ -156,6 +190,13 @@ def test_without_the_setting_notes_go_where_airflow_says(settings: Settings, mon
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(BadInput, match="SETTINGS_REFUSED"):
         load_settings(airflow_url=address)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_all_of_ours_reach_airflow_at_the_container_that_is_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = "airflow-api-server"
+    port = SERVICES[server]["environment"]["AIRFLOW__API__PORT"]
+    assert airflow_api(inside(name, monkeypatch)) == f"http://{server}:{port}"
 
 
 @pytest.mark.parametrize("name", OURS)

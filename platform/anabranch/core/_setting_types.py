@@ -24,6 +24,16 @@ File = Annotated[
     Path | None, BeforeValidator(lambda value: value or None), AfterValidator(lambda p: p and _absolute(p))
 ]
 """None if empty."""
+
+
+def _no_setting(name: str) -> str:
+    if name.startswith("ANABRANCH_"):
+        raise ValueError("settings reach the parts that need them by themselves")
+    return name
+
+
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*\*?$"), AfterValidator(_no_setting)]
+"""An environment variable, or the beginning of several with ``*`` behind it."""
 FOLDERS: Final = frozenset({"project", "home", "jars", "load_folder"})
 """The settings of type ``Folder``."""
 

@@ -22,7 +22,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from anabranch.core._setting_types import EnvFile, File, Folder, Host, Port, Variables
+from anabranch.core._setting_types import EnvFile, File, Folder, Host, Port, VariableName, Variables
 from anabranch.core._ways_in_settings import WaysIn
 from anabranch.core.airflow_settings import Login, Notifier, Role
 from anabranch.core.errors import BadInput
@@ -59,6 +59,9 @@ class Settings(WaysIn, BaseSettings):
     jars: Folder = Field(default_factory=lambda given: given["project"] / ".jars")
     load_folder: Folder = Field(default_factory=lambda given: given["project"] / "data")
     """The DAG ``load`` reads local files below this folder only."""
+    pass_env: tuple[VariableName, ...] = ()
+    """Variables that the project's own code reads (contracts, views, DAGs), as a JSON list: ``["SHOP_*"]``. The
+    processes that load this code get them as they are when the platform is started; they get no others."""
 
     bootstrap_servers: str = ""
     """An external Kafka cluster, ``host:port,...``; empty means the embedded broker."""

@@ -113,8 +113,10 @@ def test_parts_of_two_projects_have_nothing_in_common_but_programs(tmp_path: Pat
             assert [text for text in given for word in own(other) if word in text] == [], part.name
         assert [word for word in own(other) if word in "\n".join(properties(settings).values())] == []
     assert place(first).data != place(second).data, "the folder of the database"
-    shared = airflow_environment(first).items() & airflow_environment(second).items()
-    assert not [name for name, _ in shared if name.endswith(("_HOME", "_CONN", "_KEY", "_SECRET", "_PORT", "_FOLDER"))]
+    endings = ("_HOME", "_CONN", "_KEY", "_SECRET", "_PORT", "_FOLDER", "_CMD")
+    for name in (part.name for part in catalog(first) if part.name.startswith("airflow")):
+        shared = airflow_environment(first, name).items() & airflow_environment(second, name).items()
+        assert not [variable for variable, _ in shared if variable.endswith(endings)], name
 
 
 def test_everything_listens_on_loopback(settings: Settings) -> None:
@@ -123,20 +125,20 @@ def test_everything_listens_on_loopback(settings: Settings) -> None:
     assert [address.split("://")[1].split(":")[0] for address in addresses] == ["127.0.0.1"] * 3
     postgres = parts_named(settings, ["postgres"])[0].command
     assert {"listen_addresses=127.0.0.1", "unix_socket_directories="} < set(postgres)
-    airflow = airflow_environment(settings)
+    airflow = airflow_environment(settings, "airflow-api-server")
     assert (airflow["AIRFLOW__API__HOST"], airflow["SPARK_LOCAL_IP"]) == ("127.0.0.1", "127.0.0.1")
     for part in parts_named(settings, ["airflow-scheduler", "airflow-triggerer"])[-2:]:
         assert "--skip-serve-logs" in part.command
 
 
 def test_no_variable_of_a_shell_opens_a_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part gets the environment of who starts it, and over it its own."""
+    """What a part is given of the environment of who starts it comes before its own."""
     opening = {"AIRFLOW__API__HOST": "0.0.0.0", "SPARK_LOCAL_IP": "0.0.0.0"}  # noqa: S104
     opening |= {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True", "AIRFLOW__API__EXPOSE_CONFIG": "True"}
     for name, value in opening.items():
         monkeypatch.setenv(name, value)
     for part in catalog(settings):
-        seen = {**os.environ, **part.env}
+        seen = part.env
         if part.name.startswith("airflow"):
             assert [seen[name] for name in opening] == ["127.0.0.1", "127.0.0.1", "False", "False"]
         elif part.name in ("landing", "speed"):
@@ -182,7 +184,10 @@ def test_the_environment_carries_every_setting(tmp_path: Path, monkeypatch: pyte
 
 def test_the_spark_connection_is_the_setting(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, spark_master="spark://somewhere:7077")
-    assert json.loads(airflow_environment(settings)["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "spark://somewhere:7077"
+    assert (
+        json.loads(airflow_environment(settings, "airflow-scheduler")["AIRFLOW_CONN_SPARK_DEFAULT"])["host"]
+        == "spark://somewhere:7077"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to run Postgres as somebody else")
@@ -324,7 +329,7 @@ def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) 
     """Made before Airflow starts: it would print those that it makes itself."""
     first = airflow_login(settings)
     more = settings.model_copy(update={"airflow_logins": {"anna": "op", "guest": "viewer"}})
-    environment = airflow_environment(more)
+    environment = airflow_environment(more, "airflow-api-server")
     assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "admin:admin,anna:op,guest:viewer"
     known = json.loads(passwords_file(settings).read_text())
     assert list(known) == ["admin", "anna", "guest"]
@@ -332,7 +337,7 @@ def test_logins_of_the_settings_have_passwords_of_their_own(settings: Settings) 
     assert min(map(len, known.values())) >= 16
     assert passwords_file(settings).stat().st_mode & 0o777 == 0o600
     assert airflow_login(more) == first
-    airflow_environment(more)
+    airflow_environment(more, "airflow-scheduler")
     assert json.loads(passwords_file(settings).read_text()) == known, "a password was changed"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.core.errors import root_cause
 from anabranch.core.settings import Settings
-from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.environment import DIRTY_DAYS, part_environment
 
 log = logging.getLogger(__name__)
 REST_SECONDS = 60.0
@@ -150,13 +150,13 @@ class Lookup:
 
 def find_dirty(settings: Settings, keys: Sequence[Key]) -> Found:
     """Looks up all keys in one process, because loading the definitions takes most of its time. The process gets only
-    the platform's environment, nothing of Airflow's."""
+    what it needs of the environment, nothing of Airflow's and no login."""
     asked = [f"{view}:{version}" for view, version in keys]
     command = [sys.executable, "-m", "anabranch.apps.web._dirty_job", *asked]
     try:
         done = subprocess.run(
-            command, env=environment(settings), cwd=settings.project, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=LIMIT_SECONDS, check=False,
+            command, env=part_environment(settings, DIRTY_DAYS), cwd=settings.project, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=LIMIT_SECONDS, check=False,
         )  # fmt: skip
         missing = root_cause(Exception(done.stderr.decode(errors="replace"))) if done.returncode else "no answer"
         output = done.stdout

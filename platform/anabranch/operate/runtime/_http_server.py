@@ -9,7 +9,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.http.access import clients_folder
 from anabranch.operate.runtime._loopback import open_here
 from anabranch.operate.runtime._service import Service
-from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.environment import part_environment
 
 HTTP = "http"
 _PROBE_SECONDS = 2.0
@@ -26,7 +26,7 @@ def http_part(settings: Settings) -> Service:
         command=(sys.executable, "-m", "anabranch.ingest.http"),
         cwd=settings.project,
         log=settings.logs / f"{HTTP}.log",
-        env=environment(settings),
+        env=part_environment(settings, HTTP),
         ready=lambda _: answers(settings),
         depends_on=("kafka",),
         ports={"ANABRANCH_HTTP_PORT": settings.http_port},

@@ -82,7 +82,6 @@ def postgres_part(settings: Settings) -> Service:
         log=settings.logs / "postgres.log",
         user=where.user,
         env=_ENVIRONMENT,
-        inherits=False,
         prepare=lambda: _prepare(settings, where),
         ready=lambda _: _ready(settings),
         ports={"ANABRANCH_POSTGRES_PORT": settings.postgres_port},

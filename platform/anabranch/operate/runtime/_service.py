@@ -38,8 +38,7 @@ class Service:
     cwd: Path
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
-    inherits: bool = True
-    """Whether it also gets the environment of the process that started the platform, which may hold passwords."""
+    """Its whole environment: it gets nothing of the process that started the platform."""
     user: str | None = None
     """The system user that runs it, if not our own (Postgres refuses to run as root)."""
     needed: Callable[[], bool] = always

@@ -13,7 +13,7 @@ from anabranch.operate.runtime._postgres_server import postgres_part
 from anabranch.operate.runtime._service import Service
 from anabranch.operate.runtime._ways_in import ways_in, why_absent
 from anabranch.operate.runtime.airflow_parts import COMPONENTS, airflow_parts
-from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.environment import part_environment
 from anabranch.operate.runtime.kafka_server import kafka_part
 
 SPEED = "speed"
@@ -93,7 +93,7 @@ def _streams(settings: Settings) -> tuple[Service, ...]:
             command=(sys.executable, str(job_file(settings, name))),
             cwd=settings.project,
             log=settings.logs / f"{name}.log",
-            env=environment(settings),
+            env=part_environment(settings, name),
             # A stream has no port to probe: after this time it has passed its imports and settings.
             ready=lambda lived: lived >= STEADY_SECONDS,
             depends_on=("kafka",),

@@ -173,7 +173,7 @@ def launch(part: Service) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             part.command,
             cwd=part.cwd,
-            env={**(os.environ if part.inherits else {}), **part.env},
+            env=part.env,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -12,7 +12,7 @@ from anabranch.core.settings import Settings
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime._http_server import HTTP, has_clients, http_part
 from anabranch.operate.runtime._service import Service
-from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.environment import part_environment
 
 QUEUES = "queues"
 STATSD = "statsd"
@@ -56,7 +56,7 @@ def _part(settings: Settings, name: str) -> Service:
         command=(sys.executable, "-m", f"anabranch.ingest.{name}"),
         cwd=settings.project,
         log=settings.logs / f"{name}.log",
-        env=environment(settings),
+        env=part_environment(settings, name),
         ready=lambda _: _has_begun(settings, name),
         depends_on=("kafka",),
         grace=30.0,

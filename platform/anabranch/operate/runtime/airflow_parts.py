@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from contextlib import suppress
@@ -17,10 +18,11 @@ import psutil
 from anabranch.core.airflow_settings import airflow_address, passwords_file
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime._loopback import open_here
+from anabranch.operate.runtime._part_needs import AIRFLOW_SECRETS, NEEDS
 from anabranch.operate.runtime._postgres_server import dsn
 from anabranch.operate.runtime._service import Restart, Service
-from anabranch.operate.runtime.environment import environment
-from anabranch.operate.runtime.secret_files import airflow_passwords, fernet_key, secret
+from anabranch.operate.runtime.environment import part_environment
+from anabranch.operate.runtime.secret_files import airflow_passwords, exact_file, fernet_key, secret, write_exact
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 MIGRATION = "airflow-migrate"
@@ -70,33 +72,43 @@ def airflow_home(settings: Settings) -> Path:
     return settings.home / "airflow"
 
 
-def airflow_environment(settings: Settings) -> dict[str, str]:
-    """The environment of every Airflow process, and so of every task and Spark job that it starts."""
+def airflow_environment(settings: Settings, part: str) -> dict[str, str]:
+    """The environment of a process of Airflow's. What a scheduler gets every task and Spark job has, too: tasks run in
+    forks of it. So it holds none of the secrets that we have made for Airflow, only where to read those that it needs.
+    """
     airflow_passwords(settings)
     users = {"admin": "admin", **settings.airflow_logins}
-    connection = dsn(settings).removeprefix("postgresql://")
     spark = {"conn_type": "spark", "host": settings.spark_master, "extra": {"deploy-mode": "client"}}
     return (
-        environment(settings)
+        part_environment(settings, part)
         | constants()
         | {
             "AIRFLOW_HOME": str(airflow_home(settings)),
             "AIRFLOW__CORE__DAGS_FOLDER": str(settings.project / "dags"),
-            "AIRFLOW__CORE__FERNET_KEY": fernet_key(settings),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in users.items()),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": airflow_address(settings) + "/execution/",
             "AIRFLOW__API__BASE_URL": airflow_address(settings),
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(settings.airflow_port),
-            "AIRFLOW__API__SECRET_KEY": secret(settings, "airflow_api"),
-            "AIRFLOW__API_AUTH__JWT_SECRET": secret(settings, "airflow_jwt"),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql+psycopg://" + connection,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": "postgresql+asyncpg://" + connection,
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(airflow_home(settings) / "logs"),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
         }
+        | {f"{name}_CMD": shlex.join(["cat", str(exact_file(settings, name))]) for name in NEEDS[part].airflow_secrets}
     )
+
+
+def airflow_secrets(settings: Settings) -> dict[str, str]:
+    """The secrets that we have made for Airflow, by the variable that would set each."""
+    connection = dsn(settings).removeprefix("postgresql://")
+    made = (
+        fernet_key(settings),
+        secret(settings, "airflow_api"),
+        secret(settings, "airflow_jwt"),
+        "postgresql+psycopg://" + connection,
+        "postgresql+asyncpg://" + connection,
+    )
+    return dict(zip(AIRFLOW_SECRETS, made, strict=True))
 
 
 def airflow_parts(settings: Settings) -> tuple[Service, ...]:
@@ -138,9 +150,15 @@ def _common(settings: Settings, name: str, command: tuple[str, ...]) -> dict[str
         "command": (str(Path(sys.executable).parent / "airflow"), *command),
         "cwd": settings.project,
         "log": settings.logs / f"{name}.log",
-        "env": airflow_environment(settings),
-        "prepare": lambda: airflow_home(settings).mkdir(parents=True, exist_ok=True),
+        "env": airflow_environment(settings, name),
+        "prepare": lambda: _prepare(settings),
     }
+
+
+def _prepare(settings: Settings) -> None:
+    airflow_home(settings).mkdir(parents=True, exist_ok=True)
+    for name, text in airflow_secrets(settings).items():
+        write_exact(exact_file(settings, name), text)
 
 
 def _healthy(settings: Settings, component: str, lived: float) -> bool:

@@ -11,13 +11,16 @@ from pydantic import SecretStr
 
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime._loopback import no_proxy
+from anabranch.operate.runtime._part_needs import DIRTY_DAYS as DIRTY_DAYS
+from anabranch.operate.runtime._part_needs import from_shell, without_other_logins
 
 
 def environment(settings: Settings) -> dict[str, str]:
     """Returns the variables with which a process loads the same settings, finds our programs and listens on loopback
     only.
 
-    They include secrets: pass them only to our own processes; never print or store them.
+    They include all secrets of the settings: they are for the supervisor, and for commands that a person would call.
+    Never print or store them. A part gets ``part_environment``.
     """
     secrets = {name: value.get_secret_value() for name, value in settings if isinstance(value, SecretStr)}
     values = {
@@ -40,3 +43,10 @@ def environment(settings: Settings) -> dict[str, str]:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
     )
+
+
+def part_environment(settings: Settings, part: str) -> dict[str, str]:
+    """Returns the whole environment of a part, as `_part_needs` declares it: what it needs of this process'
+    environment, and the settings, with the logins that it uses and no other one."""
+    mine = settings.model_copy(update=without_other_logins(part))
+    return from_shell(part, os.environ, settings.pass_env) | environment(mine)

@@ -16,7 +16,7 @@ from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference
 from anabranch.operate.runtime._service import Service
-from anabranch.operate.runtime.environment import environment
+from anabranch.operate.runtime.environment import part_environment
 
 BROKER_SETTINGS = {
     "node.id": "1",
@@ -82,7 +82,7 @@ def kafka_part(settings: Settings) -> Service:
         command=(*_command(settings, options), "kafka.Kafka", str(home / "server.properties")),
         cwd=settings.project,
         log=settings.logs / "kafka.log",
-        env=environment(settings),
+        env=part_environment(settings, "kafka"),
         prepare=lambda: prepare(settings),
         ready=lambda _: _ready(settings),
         ports={

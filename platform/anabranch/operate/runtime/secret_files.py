@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import secrets
+import threading
 from pathlib import Path
 
 from anabranch.core.airflow_settings import passwords_file
@@ -20,12 +21,23 @@ def _once(path: Path, make: str) -> str:
     return make
 
 
-def _write(path: Path, text: str) -> None:
+def exact_file(settings: Settings, name: str) -> Path:
+    """The file of a secret in a program's own form, for a program that takes it from the output of ``cat``."""
+    return settings.home / "secrets" / name.lower()
+
+
+def write_exact(path: Path, text: str) -> None:
+    """Writes exactly ``text``, without a line break, unless that is there."""
+    if not path.exists() or path.read_text() != text:
+        _write(path, text, end="")
+
+
+def _write(path: Path, text: str, end: str = "\n") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")  # parts are prepared in threads
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(text + "\n")
+        file.write(text + end)
     new.rename(path)
 
 

@@ -8,7 +8,6 @@ path; with any other, the JVM starts without it. So it is optional, and safe to 
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -65,7 +64,7 @@ def _broker(home: Path) -> Path:
     part.prepare()
     java, *options = part.command
     command = [java, f"-XX:ArchiveClassesAtExit={made}", *options]
-    with subprocess.Popen(command, cwd=home, env={**os.environ, **part.env}) as process:
+    with subprocess.Popen(command, cwd=home, env=part.env) as process:
         until = time.monotonic() + part.start_timeout
         try:
             while not part.ready(0.0) and process.poll() is None and time.monotonic() < until:
