@@ -64,7 +64,8 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
-    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``)."""
+    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``); ``date``: the
+    day of the try."""
 
     made: Try
     killed: bool
@@ -72,6 +73,7 @@ class Outcome:
     wrong: tuple[str, ...]
     commit: str = ""
     code: str = ""
+    date: str = ""
 
 
 _NONE: Mapping[Point, int] = MappingProxyType({})

@@ -92,6 +92,7 @@ class World:
         return {
             "empty": self._empty, "quarantined": self._quarantined, "landed": self._landed, "live": self._live,
             "ahead": self._ahead, "level": self._level, "migrated": Stage.migrate,
+            "retired": Stage.retire_and_begin_to_drop,
         }  # fmt: skip
 
     def _empty(self, stage: Stage) -> None:
