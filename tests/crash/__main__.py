@@ -50,7 +50,7 @@ def main() -> int:
             rng, found = Random(asked.seed), dict[Point, int]()
             for act in filter(asked.only.match, ACTS):
                 place.prepare(stage, ACTS[act].prepared)
-                own = points(place, act, place.root / "whole.log")
+                own = points(place, [act], place.root / "whole.log")
                 known[act] = {*known.get(act, ()), *own}
                 # One that an earlier run has passed and this one hasn't is tried, too.
                 found |= {point: own.get(point, 1) for point in sorted(known[act])}

@@ -1,10 +1,10 @@
 """What is killed: one program for each way in which the platform commits something.
 
-    python -m crash.acts NAME SCRATCH
+    python -m crash.acts SCRATCH NAME...
 
 Each does what the platform's own program does, by the same functions, and may be called again after a kill: that is
 the plain restart, with nothing done by hand in between. It begins when a line comes: its engine, whose own files are in
-SCRATCH, can so be started while the try before is still judged.
+SCRATCH, can so be started while the try before is still judged. Of several acts each waits for a line of its own.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 DELAYS, AIRCRAFT, TURNS, CORRECTED = ("departure_delays", "aircraft_now", "turns", "delays_corrected")
 FIRST, SECOND = date(2013, 1, 1), date(2013, 1, 2)
 BY = "the sweep"
+MARK = "tmp/act-{}-has-ended"
 
 
 @dataclass
@@ -223,15 +224,26 @@ ACTS: Final[Mapping[str, Act]] = MappingProxyType({
 })  # fmt: skip
 
 
-def main(name: str, scratch: str) -> int:
+def main(scratch: str, *names: str) -> int:
     from anabranch.core.engine.spark import session
     from support.short_engines import SMALL_JOBS
 
     settings = load_settings()
     stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash", SMALL_JOBS))
-    if sys.stdin.readline():
-        ACTS[name].carry_out(stage)
+    for number, name in enumerate(names):
+        if sys.stdin.readline():
+            ACTS[name].carry_out(stage)
+            ended(settings.home, number)
+            (Path(scratch) / f"ended-{number}").touch()
     return 0
+
+
+def ended(home: Path, number: int) -> None:
+    """Leave a mark among the calls that are noted: the deletion of a file of nobody's."""
+    mark = home / MARK.format(number)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    mark.unlink()
 
 
 if __name__ == "__main__":
