@@ -20,12 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from support.checkout import commit, today
+
 from crash.acts import ACTS, Stage
 from crash.killed_code import code_of
 from crash.report import keep, kept, page
 from crash.sweep import Outcome, Point, drawn, points, sweep, tries
 from crash.world import free_ports, world
-from support.checkout import commit, today
 
 
 def main() -> int:

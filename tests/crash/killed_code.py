@@ -33,9 +33,9 @@ COMMITS_NOTHING: Final = MappingProxyType({
     "anabranch.views": "checks and plans views' functions",
 })  # fmt: skip
 """Why a change of such a module leaves the tries as they are: hours of them, for a rule of SQL or a text."""
-_STORES: Final = {f"anabranch.core.{name}" for name in ("atomic_files", "control_file", "control_objects", "storage")} | {
-    name for name in _OURS if name.startswith("anabranch.lake.") and name.split(".")[2] not in ("cut", "layout")
-}
+_STORES: Final = {
+    f"anabranch.core.{name}" for name in ("atomic_files", "control_file", "control_objects", "storage")
+} | {name for name in _OURS if name.startswith("anabranch.lake.") and name.split(".")[2] not in ("cut", "layout")}
 """The seam to what is stored, and tables."""
 _CHANGES: Final = {"write", "writeStream", "unlink", "rmdir", "rmtree", "mkdir", "write_bytes", "write_text"}
 """What changes files without them: Spark's writers, and Python's own names."""
@@ -75,7 +75,11 @@ def named_by(function: Callable[..., Any]) -> set[str]:
         seen.add(code)
         waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
         for each in dis.get_instructions(code):
-            own = inspect.getattr_static(Stage, each.argval, None) if each.opname in ("LOAD_ATTR", "LOAD_METHOD") else None
+            own = (
+                inspect.getattr_static(Stage, each.argval, None)
+                if each.opname in ("LOAD_ATTR", "LOAD_METHOD")
+                else None
+            )
             if (called := _function(own)) is not None:
                 waiting.append(called.__code__)
             if each.opname == "LOAD_GLOBAL":

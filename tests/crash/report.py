@@ -55,7 +55,9 @@ def kept(file: Path) -> tuple[list[Outcome], dict[str, set[Point]]]:
         for act, each in first["points"].items()
         if isinstance(each, dict) and act in ACTS and each["code"] == code_of(act)  # a number: of an earlier form
     }
-    return [each for each in outcomes if each.made.point.act in ACTS and each.code == code_of(each.made.point.act)], known
+    return [
+        each for each in outcomes if each.made.point.act in ACTS and each.code == code_of(each.made.point.act)
+    ], known
 
 
 def page(outcomes: Sequence[Outcome], known: Mapping[str, Collection[Point]]) -> str:

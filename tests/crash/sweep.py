@@ -64,8 +64,8 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
-    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``); ``date``: the
-    day of the try."""
+    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``); ``date``: of
+    the try."""
 
     made: Try
     killed: bool

@@ -98,7 +98,8 @@ def landed_rows(spark: SparkSession, settings: Settings, name: str) -> list[dict
     assert verify(settings, declared).sound
     table = open_table(landing_table(settings, name))
     assert table is not None
-    rows: list[dict[str, Any]] = table.to_pyarrow_table(columns=["decision", "reason", "event_id", "event_time"]).to_pylist()
+    columns = ["decision", "reason", "event_id", "event_time"]
+    rows: list[dict[str, Any]] = table.to_pyarrow_table(columns=columns).to_pylist()
     return rows
 
 
