@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).parent.parent
+pytest_plugins = ["support.sweep_report"]
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+
+from support.checkout import commit, today
 
 from crash.acts import ACTS, Stage
 from crash.killed_code import code_of
@@ -39,9 +40,8 @@ def main() -> int:
     asked = parser.parse_args()
     file = asked.report.with_suffix(".jsonl") if asked.report else None
     before, known = kept(file) if file and asked.more else ([], {})
-    before = [each for each in before if each.code == code_of(each.made.point.act)]
     done = Counter(each.made.point for each in before if each.killed)
-    begun, made, commit = time.monotonic(), list[Outcome](), _commit()
+    begun, made, code = time.monotonic(), list[Outcome](), commit()
     print(f"seed {asked.seed}", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):  # in the background of a shell, Ctrl-C would be ignored
         signal.signal(number, signal.default_int_handler)
@@ -51,15 +51,16 @@ def main() -> int:
             rng, found = Random(asked.seed), dict[Point, int]()
             for act in filter(asked.only.match, ACTS):
                 place.prepare(stage, ACTS[act].prepared)
-                own = points(place, act, place.root / "whole.log")
-                found |= own
-                known[act] = len(own)
-                print(f"{time.monotonic() - begun:.0f} s: {act} has {len(own)} points", flush=True)
+                own = points(place, [act], place.root / "whole.log")
+                known[act] = {*known.get(act, ()), *own}
+                # One that an earlier run has passed and this one hasn't is tried, too.
+                found |= {point: own.get(point, 1) for point in sorted(known[act])}
+                print(f"{time.monotonic() - begun:.0f} s: {act} has {len(known[act])} points", flush=True)
             left = {point: count for point, count in found.items() if done[point] < point.tries}
             chosen = list(tries(drawn(left, asked.sample, rng), rng, done))
             with closing(sweep(place, stage, chosen, lambda line: print(line, flush=True))) as outcomes:
                 for outcome in outcomes:
-                    made.append(replace(outcome, commit=commit, code=code_of(outcome.made.point.act)))
+                    made.append(replace(outcome, commit=code, code=code_of(outcome.made.point.act), date=today()))
                     if asked.report and file:  # at once: a sweep of hours may be killed, too
                         keep(file, [*before, *made], known)
                         asked.report.write_text(page([*before, *made], known))
@@ -74,15 +75,6 @@ def main() -> int:
     kills, minutes = sum(each.killed for each in made), (time.monotonic() - begun) / 60
     print(f"{kills} kills at {len(hit)} points in {minutes:.0f} min; {len(bad)} left something")
     return 1 if bad else 0
-
-
-def _commit() -> str:
-    """Of the checkout, shortened; with a + where something has changed since."""
-    said = [
-        subprocess.run(["git", *command], capture_output=True, text=True, check=False).stdout.strip()  # noqa: S607
-        for command in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
-    ]
-    return said[0] + ("+" if said[1] else "")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """What is killed: one program for each way in which the platform commits something.
 
-    python -m crash.acts NAME SCRATCH
+    python -m crash.acts SCRATCH NAME...
 
 Each does what the platform's own program does, by the same functions, and may be called again after a kill: that is
 the plain restart, with nothing done by hand in between. It begins when a line comes: its engine, whose own files are in
-SCRATCH, can so be started while the try before is still judged.
+SCRATCH, can so be started while the try before is still judged. Of several acts each waits for a line of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from anabranch.change.dirty_partitions import dirty_partitions
 from anabranch.change.migrate import migration
 from anabranch.change.migrate.promotion_checks import Expectations
 from anabranch.change.publish_run import publish_run, save_outcome
+from anabranch.change.replay.control import drop_version, reinstate_version
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest as AskedReplay
 from anabranch.change.replay.runner import replay
@@ -35,12 +36,13 @@ from anabranch.compute.speed.view_stream import catch_up
 from anabranch.contracts import Topic, load_declarations
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings, load_settings
+from anabranch.core.storage import storage_of
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.maintenance import maintain
 from anabranch.operate.maintenance._report import Policy
-from anabranch.serve.retirement import drop, retire
+from anabranch.serve.retirement import retire
 from anabranch.views import Registry, View, load_views
 from anabranch.views.model.handle import ViewHandle
 from anabranch.views.retired_versions import retired_versions
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 DELAYS, AIRCRAFT, TURNS, CORRECTED = ("departure_delays", "aircraft_now", "turns", "delays_corrected")
 FIRST, SECOND = date(2013, 1, 1), date(2013, 1, 2)
 BY = "the sweep"
+MARK = "tmp/act-{}-has-ended"
 
 
 @dataclass
@@ -150,7 +153,22 @@ class Stage:
         ref = VersionRef(self.settings, DELAYS, 1)
         if 1 not in retired_versions(self.settings, DELAYS):
             retire(ref, by=BY, why="a test", grace=timedelta(0))
-        drop(ref)
+        drop_version(ref, BY)
+
+    def retire_and_begin_to_drop(self) -> None:
+        """As a drop leaves it that was killed when it had begun."""
+        ref = VersionRef(self.settings, DELAYS, 1)
+        retire(ref, by=BY, why="a test", grace=timedelta(0))
+        storage_of(ref.dropping).write(ref.dropping, b"")
+
+    def bring_back(self) -> None:
+        """A version whose drop was killed: that is completed, and its stream begins from history."""
+        if 1 in retired_versions(self.settings, DELAYS):
+            reinstate_version(VersionRef(self.settings, DELAYS, 1), by=BY, why="a test")
+
+    def register_all(self) -> None:
+        """Every view of the project, of which none is known yet."""
+        self.registry.register(self.spark, self.settings)
 
     def maintain(self) -> None:
         done = maintain(self.settings, Policy(few=2))
@@ -168,41 +186,14 @@ def narrow(topic: Topic) -> Topic:
     return replace(topic, contracts=(replace(contract, schema={**contract.schema, "properties": {"n": number}}),))
 
 
-_LANDING = ("ingest", "contracts")
-_SPEED = ("compute.speed", "views")
-_BATCH = (
-    "compute.batch",
-    "certify",
-    "views",
-    "change._time_fit",
-    "change.dirty_partitions",
-    "change.estimates",
-    "change.publish_run",
-    "change.reprocess_plan",
-    "change.reprocess_request",
-    "change.request_fields",
-)
-_REPLAY = ("change.replay", "compute.speed", "compute.batch", "certify", "views")
-_ROUTES = (
-    "serve",
-    "change.migrate.migration",
-    "change.migrate.migration_record",
-    "change.migrate.promotion_checks",
-    "views.retired_versions",
-)
-"""Packages and modules of the platform that do the commits of an act."""
-
-
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``template``: the state of the platform before it. ``code``: what it kills; a try of other code doesn't count.
-    ``views``: whose rows it is about, by name and version: they are brought level with landing after the restart, and
-    held to both other answers. ``later``: the template by which the log holds what it needs, where that is a later
-    one."""
+    """``template``: the state of the platform before it. ``carry_out``: what is killed (``killed_code``). ``views``:
+    whose rows it is about, by name and version: they are brought level with landing after the restart, and held to both
+    other answers. ``later``: the template by which the log holds what it needs, where that is a later one."""
 
     template: str
     carry_out: Callable[[Stage], None]
-    code: tuple[str, ...]
     views: tuple[tuple[str, int], ...] = ((DELAYS, 1),)
     later: str = ""
 
@@ -212,34 +203,47 @@ class Act:
 
 
 ACTS: Final[Mapping[str, Act]] = MappingProxyType({
-    "landing: first epochs": Act("empty", Stage.land_flights, _LANDING, (), "landed"),
-    "landing: next epochs": Act("live", Stage.land_flights, _LANDING, later="ahead"),
-    "landing: release from quarantine": Act("quarantined", Stage.release, _LANDING, ()),
-    "speed: first batch": Act("landed", lambda stage: stage.stream(DELAYS), _SPEED),
-    "speed: next batch": Act("ahead", lambda stage: stage.stream(DELAYS), _SPEED),
-    "speed: newest by key": Act("ahead", lambda stage: stage.stream(AIRCRAFT), _SPEED, ((AIRCRAFT, 1),)),
-    "speed: by partitions": Act("ahead", lambda stage: stage.stream(CORRECTED), _SPEED, ((CORRECTED, 1),)),
-    "speed: what is closed": Act("ahead", lambda stage: stage.stream(TURNS), _SPEED, ((TURNS, 1),)),
-    "batch: first of a day": Act("level", lambda stage: stage.reprocess(DELAYS, [SECOND], "new"), _BATCH),
-    "batch: repair": Act("level", Stage.repair, _BATCH),
-    "replay: the whole view": Act("level", lambda stage: stage.replay(None), _REPLAY),
-    "replay: a day": Act("level", lambda stage: stage.replay([FIRST]), _REPLAY),
-    "migration: to its end": Act("level", Stage.migrate, _ROUTES, ((DELAYS, 1), (DELAYS, 2))),
-    "migration: back": Act("level", Stage.back, _ROUTES, ((DELAYS, 1), (DELAYS, 2))),
-    "maintenance": Act("level", Stage.maintain, ("operate.maintenance",)),
-    "retirement": Act("migrated", Stage.take_away, _ROUTES, ((DELAYS, 2),)),
+    "landing: first epochs": Act("empty", Stage.land_flights, (), "landed"),
+    "landing: next epochs": Act("live", Stage.land_flights, later="ahead"),
+    "landing: release from quarantine": Act("quarantined", Stage.release, ()),
+    "speed: first batch": Act("landed", lambda stage: stage.stream(DELAYS)),
+    "speed: next batch": Act("ahead", lambda stage: stage.stream(DELAYS)),
+    "speed: newest by key": Act("ahead", lambda stage: stage.stream(AIRCRAFT), ((AIRCRAFT, 1),)),
+    "speed: by partitions": Act("ahead", lambda stage: stage.stream(CORRECTED), ((CORRECTED, 1),)),
+    "speed: what is closed": Act("ahead", lambda stage: stage.stream(TURNS), ((TURNS, 1),)),
+    "batch: first of a day": Act("level", lambda stage: stage.reprocess(DELAYS, [SECOND], "new")),
+    "batch: repair": Act("level", Stage.repair),
+    "replay: the whole view": Act("level", lambda stage: stage.replay(None)),
+    "replay: a day": Act("level", lambda stage: stage.replay([FIRST])),
+    "migration: to its end": Act("level", Stage.migrate, ((DELAYS, 1), (DELAYS, 2))),
+    "migration: back": Act("level", Stage.back, ((DELAYS, 1), (DELAYS, 2))),
+    "maintenance": Act("level", Stage.maintain),
+    "retirement": Act("migrated", Stage.take_away, ((DELAYS, 2),)),
+    "reinstatement": Act("retired", Stage.bring_back, ((DELAYS, 1), (DELAYS, 2))),
+    "registration": Act("landed", Stage.register_all),
 })  # fmt: skip
 
 
-def main(name: str, scratch: str) -> int:
+def main(scratch: str, *names: str) -> int:
     from anabranch.core.engine.spark import session
     from support.short_engines import SMALL_JOBS
 
     settings = load_settings()
     stage = Stage(settings, session(settings.model_copy(update={"home": Path(scratch)}), "anabranch-crash", SMALL_JOBS))
-    if sys.stdin.readline():
-        ACTS[name].carry_out(stage)
+    for number, name in enumerate(names):
+        if sys.stdin.readline():
+            ACTS[name].carry_out(stage)
+            ended(settings.home, number)
+            (Path(scratch) / f"ended-{number}").touch()
     return 0
+
+
+def ended(home: Path, number: int) -> None:
+    """Leave a mark among the calls that are noted: the deletion of a file of nobody's."""
+    mark = home / MARK.format(number)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    mark.unlink()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
-from crash.acts import ACTS, Stage
+from crash.acts import ACTS, MARK, Stage
 from crash.judging import settle, wrong
 from crash.world import Program, World
 
@@ -64,7 +64,8 @@ class Try:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``killed``: whether the point was passed at all. ``seconds``: from the restart until the act had come to its
-    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``)."""
+    end. ``commit``: of the code that was tried; ``code``: the digest of what was killed (``killed_code``); ``date``: of
+    the try."""
 
     made: Try
     killed: bool
@@ -72,37 +73,39 @@ class Outcome:
     wrong: tuple[str, ...]
     commit: str = ""
     code: str = ""
+    date: str = ""
 
 
 _NONE: Mapping[Point, int] = MappingProxyType({})
 
 
-def points(world: World, act: str, log: Path) -> dict[Point, int]:
-    """Every point of an act, and how often it passes it: found by carrying it out once."""
-    world.put_back(ACTS[act].template)
-    found = world.begin(act, None, log).finish()
-    if found["code"] != 0:
-        raise RuntimeError(f"{act} fails by itself (exit code {found['code']}): see {log}")
-    names = [(call["operation"], named(call["path"], world.home)) for call in found["calls"]]
-    counted = Counter((operation, name) for operation, name in names if not _SHARED.search(name))
-    return {Point(act, *each): count for each, count in sorted(counted.items())}
+def points(world: World, acts: Sequence[str], log: Path) -> dict[Point, int]:
+    """Every point of some acts, and how often each is passed: found by carrying them out once, in one program."""
+    program = world.begin(None, log, *acts)
+    for number, act in enumerate(acts):
+        world.put_back(ACTS[act].template)
+        if not program.carry_out(number):
+            raise RuntimeError(f"{act} fails by itself: see {log}")
+    names = [(call["operation"], str(Path(call["path"]).relative_to(world.home))) for call in program.end()["calls"]]
+    counted, number = Counter[Point](), 0
+    for operation, path in names:
+        if path == MARK.format(number):
+            number += 1
+        elif number < len(acts) and not _SHARED.search(name := named(path)):
+            counted[Point(acts[number], operation, name)] += 1
+    return dict(sorted(counted.items()))
 
 
-def named(path: str, home: Path) -> str:
-    """The same for each pass of a point, though ids and numbers in its path are new ones."""
-    return _NUMBER.sub("<n>", _RANDOM.sub("<id>", str(Path(path).relative_to(home))))
-
-
-def attempt(world: World, stage: Stage, one: Try, log: Path) -> Outcome:
-    """Kill at one point, start again, and say what is wrong then."""
-    return judged(world, stage, one, struck(world, one, begin(world, one, log)))
+def named(path: str) -> str:
+    """The same for each pass of a point, though ids and numbers in its path below the home are new ones."""
+    return _NUMBER.sub("<n>", _RANDOM.sub("<id>", path))
 
 
 def begin(world: World, one: Try, log: Path) -> Program:
     """Start the program that is to be killed."""
     path = one.point.expression(world.home)
     blow = {"operation": one.point.operation, "path": path, "nth": one.nth, "after": one.after, "alone": one.alone}
-    return world.begin(one.point.act, blow, log)
+    return world.begin(blow, log, one.point.act)
 
 
 def struck(world: World, one: Try, program: Program) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from anabranch.lake.layout import VersionRef
 
 from crash.acts import ACTS, DELAYS, Stage
 from crash.judging import settle, wrong
-from crash.sweep import Try, attempt, points
+from crash.sweep import Try, points, sweep
 from crash.world import World, free_ports, world
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_700)]
@@ -39,21 +40,28 @@ def stage(place: World) -> Iterator[Stage]:
 def test_a_random_sample_of_kills_leaves_nothing_wrong(
     place: World, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Of all acts some are drawn, and of each a point, before or after which it is killed."""
     seed = int(os.environ.get("ANABRANCH_CRASH_SEED", time.time_ns() % 1_000_000))
     rng, log = Random(seed), tmp_path / "try.log"
-    act = rng.choice(list(ACTS))
-    # Only what the act is about: the day of work before it is the dearest part.
-    place.views = (*{(DELAYS, 1): None, **dict.fromkeys(ACTS[act].views)},)
-    place.prepare(stage, ACTS[act].prepared)
-    found = points(place, act, log)
-    for number, point in enumerate(rng.sample(sorted(found), KILLS)):
-        one = Try(point, rng.randint(1, found[point]), after=number % 2 == 1, alone=number == 2)
-        outcome = attempt(place, stage, one, log)
-        said = f"seed {seed}: {one}: {'; '.join(outcome.wrong) or 'whole'} in {outcome.seconds:.1f} s"
-        with capsys.disabled():
-            print(f"\n  {said}", end="")  # noqa: T201 - so that the same ones can be tried again
-        assert outcome.killed, log.read_text()
-        assert not outcome.wrong
+    acts = rng.sample(list(ACTS), KILLS)
+    # Only what the acts are about: the day of work before them is the dearest part.
+    place.views = (*dict.fromkeys(((DELAYS, 1), *(view for act in acts for view in ACTS[act].views))),)
+    for act in acts:
+        place.prepare(stage, ACTS[act].prepared)
+    found = points(place, acts, log)
+    chosen = [rng.choice([point for point in found if point.act == act]) for act in acts]
+    first = rng.random() < 0.5
+    made = [
+        Try(point, rng.randint(1, found[point]), after=(number % 2 == 1) is first, alone=number == 2)
+        for number, point in enumerate(chosen)
+    ]
+    said = list[str]()
+    with closing(sweep(place, stage, made, said.append)) as outcomes:
+        for outcome in outcomes:
+            with capsys.disabled():
+                print(f"\n  seed {seed}: {said[-1]}", end="")  # noqa: T201 - so that the same ones can be tried again
+            assert outcome.killed, said[-1]
+            assert not outcome.wrong
 
 
 def test_the_judge_sees_one_wrong_row(place: World, stage: Stage) -> None:

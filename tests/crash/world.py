@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -92,6 +93,7 @@ class World:
         return {
             "empty": self._empty, "quarantined": self._quarantined, "landed": self._landed, "live": self._live,
             "ahead": self._ahead, "level": self._level, "migrated": Stage.migrate,
+            "retired": Stage.retire_and_begin_to_drop,
         }  # fmt: skip
 
     def _empty(self, stage: Stage) -> None:
@@ -153,11 +155,11 @@ class World:
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.copytree(self.root / "templates" / template, self.home, symlinks=True)
 
-    def begin(self, act: str, blow: dict[str, Any] | None, log: Path) -> Program:
-        """Start a program that carries the act out, with its names noted, or with a blow; it waits for ``finish``."""
+    def begin(self, blow: dict[str, Any] | None, log: Path, *acts: str) -> Program:
+        """Start a program that carries the acts out, with its names noted, or with a blow; each waits to be told."""
         spec = {"under": str(self.home), "blow": blow, "seconds": _PATIENCE}
         scratch = Path(tempfile.mkdtemp(prefix="engine-", dir=self.root))
-        program = [sys.executable, "-m", "crash.acts", act, str(scratch)]
+        program = [sys.executable, "-m", "crash.acts", str(scratch), *acts]
         with log.open("wb") as output:
             tracer = subprocess.Popen(
                 [sys.executable, "-m", "crash.tracer", json.dumps(spec), "--", *program],
@@ -185,9 +187,24 @@ class Program:
         """Let the act begin; what the tracer says when the program has ended."""
         return self._ended(b"go\n")
 
+    def carry_out(self, number: int) -> bool:
+        """Let one of several acts begin, and wait for its end; False if the program has ended before."""
+        assert self.tracer.stdin is not None
+        self.tracer.stdin.write(b"go\n")
+        self.tracer.stdin.flush()
+        while not (self.scratch / f"ended-{number}").exists():
+            if self.tracer.poll() is not None:
+                return False
+            time.sleep(0.05)
+        return True
+
     def stop(self) -> None:
         """End the program without the act."""
-        self._ended(b"")
+        self.end()
+
+    def end(self) -> dict[str, Any]:
+        """No further act; what the tracer says."""
+        return self._ended(b"")
 
     def _ended(self, word: bytes) -> dict[str, Any]:
         said, _ = self.tracer.communicate(word, timeout=2 * _PATIENCE)

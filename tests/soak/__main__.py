@@ -23,6 +23,7 @@ from anabranch.serve.routes import share_of
 from anabranch.views import load_views
 from anabranch_samples.demo.change import deploy, own_project
 from crash.world import free_ports
+from support.checkout import commit, today
 
 from soak.acts import VIEW
 from soak.commands import command
@@ -49,7 +50,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--report", type=Path, help="where the page is written")
     asked = parser.parse_args()
-    soak = Soak(asked.seed, asked.rate, asked.minutes)
+    soak = Soak(asked.seed, asked.rate, asked.minutes, date=today(), commit=commit())
     print(f"seed {asked.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="anabranch-soak-") as folder:
         Path(folder).chmod(0o755)  # Postgres, which root runs as another user, has to reach it

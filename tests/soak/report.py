@@ -36,7 +36,7 @@ is mended by hand. Of each run and command it is checked how it ended, and what 
 @dataclass
 class Soak:
     """``level_seconds``: from the last record until readers saw it. ``expired``: files and bytes below the home once 31
-    days have passed for maintenance."""
+    days have passed for maintenance. ``date``: of its begin; ``commit``: of the code that ran."""
 
     seed: int
     rate: float
@@ -49,11 +49,15 @@ class Soak:
     level_seconds: float = 0.0
     doctor: list[str] = field(default_factory=list)
     expired: tuple[int, int] = (0, 0)
+    date: str = ""
+    commit: str = ""
 
     def wrong(self) -> Iterator[str]:
         """Everything that isn't as it must be at the end."""
         if self.sent != self.landed:
             yield f"{self.sent:,} records were sent, {self.landed:,} have landed"
+        if not self.killed:
+            yield "nothing was killed"
         if self.level_seconds > LEVEL_SECONDS:
             yield f"readers saw the last record {self.level_seconds:.0f} s after it was sent"
         yield from (f"the doctor says: {finding}" for finding in self.doctor)
@@ -81,7 +85,7 @@ def page(soak: Soak) -> str:
         _HEAD,
         f"**{asked}, {len(soak.killed)} kills, {len(soak.works)} runs and commands: "
         + ("nothing is wrong.**" if not wrong else f"{len(wrong)} of it wrong, see below.**")
-        + f" Seed {soak.seed}.",
+        + f" On {soak.date}, at commit {soak.commit}, with seed {soak.seed}.",
         "",
         *(f"- **wrong**: {each}" for each in wrong),
         f"- Ended as they had to: {_well(soak)}.",

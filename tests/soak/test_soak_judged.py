@@ -30,7 +30,8 @@ def whole() -> Soak:
     ]
     due = [Worked(kind, "success", True, 60.0, "done", 100.0) for kind in DUE]
     works = [*due, Worked("migration that is led back", "led back", True, 90.0, "rolled | back", 300.0)]
-    return Soak(7, 300, 30, 1_800, 1_800, [(61.0, "kafka, all its processes")], samples, works, 2.0)
+    killed = [(61.0, "kafka, all its processes")]
+    return Soak(7, 300, 30, 1_800, 1_800, killed, samples, works, 2.0, date="2026-11-27", commit="c0de+")
 
 
 def grown(soak: Soak, name: str, more: Callable[[Sample], Any]) -> None:
@@ -46,6 +47,7 @@ def test_nothing_is_wrong_with_what_is_whole() -> None:
     assert list(whole().wrong()) == []
     told = page(whole())
     assert "1 kills, 5 runs and commands: nothing is wrong.**" in told
+    assert "nothing is wrong.** On 2026-11-27, at commit c0de+, with seed 7." in told
     assert "Ended as they had to: backfill of three days 1, command: reprocess --missing 1, migration that" in told
     assert "| 300 | migration that is led back | led back | 90 s | rolled \\| back |" in told
 
@@ -55,6 +57,7 @@ def test_nothing_is_wrong_with_what_is_whole() -> None:
     [
         (lambda soak: setattr(soak, "landed", 1_799), "1,800 records were sent, 1,799 have landed"),
         (lambda soak: setattr(soak, "level_seconds", 500.0), "500 s after it was sent"),
+        (lambda soak: soak.killed.clear(), "nothing was killed"),
         (lambda soak: soak.doctor.append(json.dumps({"code": "ROWS_DIFFER"})), "ROWS_DIFFER"),
         (lambda soak: soak.doctor.append(json.dumps({"code": "LATE_NOWHERE"})), "LATE_NOWHERE"),
         (lambda soak: soak.works.append(Worked("repair", "failed", False, 9.0, "why")), "repair ended as failed: why"),

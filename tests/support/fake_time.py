@@ -1,4 +1,8 @@
-"""A clock that is set while a process runs, for that process alone (libfaketime)."""
+"""A clock that is set while a process runs, for that process alone (libfaketime).
+
+Postgres is left out by design: the platform gives it no variable of its environment but those that it needs, so no
+LD_PRELOAD either. What it stores is dated by Airflow's processes, whose clock is set (``test_clock_of_the_machine``).
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ _SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], []
 
 class Clock:
     """``environment`` is for the processes whose clock it is. Only the clock that can be set is: not the steady one, of
-    which waits are made. Skips where libfaketime isn't installed."""
+    which waits are made. Fails where libfaketime isn't installed (infra/faketime.sh): the sweep would have a hole."""
 
     def __init__(self, folder: Path) -> None:
         if not _LIBRARIES:
-            pytest.skip("libfaketime isn't installed (Debian: apt-get install libfaketime)")
+            pytest.fail("libfaketime isn't installed: run infra/faketime.sh as root (Debian: apt-get install faketime)")
         self._shift = folder / "shift"
         self.set("+0")
         (folder / "sitecustomize.py").write_text(_SLEEP)

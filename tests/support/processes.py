@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -46,15 +47,17 @@ def alive(process: psutil.Process) -> bool:
         return False
 
 
-def started_part(settings: Settings, module: str, log: str) -> subprocess.Popen[bytes]:
+def started_part(
+    settings: Settings, module: str, log: str, more: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[bytes]:
     """A part as `anabranch up` starts it, without its supervisor, which pauses longer from kill to kill. ``log``: the
-    file below the home's logs that gets what it prints."""
+    file below the home's logs that gets what it prints. ``more``: variables of its environment."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with (settings.logs / log).open("ab") as out:
         return subprocess.Popen(
             [sys.executable, "-m", module],
             cwd=settings.project,
-            env={**os.environ, **environment(settings)},
+            env={**os.environ, **environment(settings), **more},
             stdout=out,
             stderr=out,
         )
