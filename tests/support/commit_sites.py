@@ -33,6 +33,7 @@ _SQL: Final = re.compile(
 _LOG_NAMES: Final = {"LOG", "commit_name", "commit_file", "log_files", "log_of"}
 """What leads to the files of a table's log."""
 _LOG_TEXT: Final = re.compile(r"_delta_log|020d|\d{20}")
+_KNOWS_TABLES: Final = re.compile(rf"(?i:delta)|{_LOG_TEXT.pattern}|\b({'|'.join(sorted(_LOG_NAMES))})\b")
 _WRITES: Final = {
     "write", "write_text", "write_bytes", "writing", "create", "copy", "copy2", "copyfile", "copytree", "move",
     "rename", "renames", "link", "symlink", "symlink_to", "hardlink_to", "open",
@@ -51,6 +52,8 @@ class Commit:
 
 def commits_in(text: str) -> list[Commit]:
     """Everything in this module that commits, or may."""
+    if not _KNOWS_TABLES.search(text):
+        return []
     tree = ast.parse(text)
     delta = "delta" in text.lower()
     writes_logs = any(map(_leads_to_a_log, ast.walk(tree)))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from anabranch.core.errors import BrokenState, Conflict, TryAgain
 from anabranch.core.storage import DISK
-from anabranch.lake import latest_commit
+from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import append
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.optimistic import until_committed
 from deltalake import DeltaTable
-from support.commit_kinds import FIRST, KINDS, SECOND, begun, log_of, moved, note, read, staged
+from support.commit_kinds import CREATE, FIRST, KINDS, SECOND, begun, committed, log_of, moved, note, read, staged
 from support.object_store import Faults, object_store
 from support.our_packages import inside, modules
 
@@ -49,9 +49,9 @@ def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Call
     found = DeltaTable(table.table_uri)
     assert found.version() == 2
     assert read(found) == expected
-    committed = latest_commit(table.table_uri)
-    assert committed is not None
-    assert committed.note == note("first" if kind == "move" else kind)
+    known = latest_commit(table.table_uri)
+    assert known is not None
+    assert known.note == note("first" if kind == "move" else kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,17 +97,78 @@ def test_a_link_that_was_made_and_whose_answer_got_lost(
     assert read(DeltaTable(table.table_uri)) == [FIRST]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
 def test_an_answer_of_an_object_store_that_got_lost(tmp_path: Path, kind: str) -> None:
-    commit, expected = KINDS[kind]
     with object_store(tmp_path) as store:
-        table = begun(str(tmp_path / "table"))
+        version, expected = prepared(tmp_path / "table", kind)
         before = store.failures
-        with store.failing(Faults(lost=1.0, of=f"/{2:020d}.json")):
-            assert commit(table, note(kind)) == 2
+        with store.failing(Faults(lost=1.0, of=f"/{version:020d}.json")):
+            assert committed(kind, str(tmp_path / "table")) == version
         assert store.failures == before + 1
+        is_in_once(tmp_path / "table", kind, version, expected)
+
+
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_an_answer_that_got_lost_of_an_object_store_that_can_not_be_read_behind_it(tmp_path: Path, kind: str) -> None:
+    """The commit is in, and its writer can't know: nothing is added twice, and nothing is removed."""
+    with object_store(tmp_path) as store:
+        version, expected = prepared(tmp_path / "table", kind)
+        with (
+            store.failing(Faults(lost=1.0, unread=1.0, of=f"/{version:020d}.json", afterwards=True)),
+            pytest.raises(TryAgain) as told,
+        ):
+            committed(kind, str(tmp_path / "table"))
+        assert told.value.code == "COMMIT_UNKNOWN"
+        is_in_once(tmp_path / "table", kind, version, expected)
+
+
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_an_object_store_that_takes_no_commit_has_none(tmp_path: Path, kind: str) -> None:
+    with object_store(tmp_path) as store:
+        version, _ = prepared(tmp_path / "table", kind)
+        with (
+            store.failing(Faults(refused=1.0, of=f"/{version:020d}.json")),
+            pytest.raises(BrokenState) as told,
+        ):
+            committed(kind, str(tmp_path / "table"))
+        assert told.value.code == "COMMIT_UNWRITTEN"
+        found = open_table(str(tmp_path / "table"))
+        assert (None if found is None else found.version()) == (None if kind == CREATE else 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_writer_of_an_object_store_that_is_quicker_keeps_its_commit(tmp_path: Path, kind: str) -> None:
+    with object_store(tmp_path):
+        stale = begun(str(tmp_path / "table"))
+        another = delta_table(tmp_path / "table")
+        append(another, staged(another, SECOND), note("another"))
+        with pytest.raises(Conflict) as told:
+            KINDS[kind][0](stale, note(kind))
+        assert told.value.code == "TABLE_MOVED"
         found = delta_table(tmp_path / "table")
-        assert (found.version(), read(found)) == (2, expected)
+        assert (found.version(), read(found)) == (2, [FIRST, SECOND])
+
+
+def test_of_creators_of_an_object_store_that_begin_at_once_one_makes_the_table(tmp_path: Path) -> None:
+    with object_store(tmp_path), ThreadPoolExecutor(6) as pool:
+        assert [*pool.map(lambda _: committed(CREATE, str(tmp_path / "table")), range(6))] == [0] * 6
+        assert delta_table(tmp_path / "table").version() == 0
+
+
+def prepared(table: Path, kind: str) -> tuple[int, list[dict[str, Any]]]:
+    """The version that a commit of this kind will make, and the rows of its table then."""
+    if kind == CREATE:
+        return 0, []
+    begun(str(table))
+    return 2, KINDS[kind][1]
+
+
+def is_in_once(uri: Path, kind: str, version: int, expected: list[dict[str, Any]]) -> None:
+    found = delta_table(uri)
+    assert (found.version(), read(found)) == (version, expected)
+    known = latest_commit(str(uri))
+    assert known is not None
+    assert known.note == note("first" if kind == "move" else kind)
 
 
 def test_of_writers_whose_answers_get_lost_each_row_is_in_once_or_its_writer_knows(tmp_path: Path) -> None:
