@@ -1,4 +1,5 @@
 """The answer to the call that makes a commit is lost: it is in, and the writer is told an error by the system itself.
+Also one that is true: the disk is full.
 
 Injected below delta-rs and below our own link, by the tracer: the kernel does what was asked for and answers an error,
 as a file system over a network does whose answer got lost (EIO), or that repeats its own request (EEXIST).
@@ -11,9 +12,9 @@ import json
 from pathlib import Path
 
 import pytest
-from anabranch.lake import latest_commit
+from anabranch.lake import latest_commit, open_table
 from deltalake import DeltaTable
-from support.commit_kinds import CREATE, KINDS, begun, note, read
+from support.commit_kinds import CREATE, FIRST, KINDS, begun, committed, note, read
 from support.traced_programs import at_commit, commit, traced
 
 pytestmark = pytest.mark.unit
@@ -29,9 +30,9 @@ def is_in_once(uri: Path, kind: str) -> None:
     table = DeltaTable(str(uri))
     assert table.version() == version
     assert read(table) == rows
-    committed = latest_commit(str(uri))
-    assert committed is not None
-    assert committed.note == note("first" if kind == "move" else kind)
+    newest = latest_commit(str(uri))
+    assert newest is not None
+    assert newest.note == note("first" if kind == "move" else kind)
     assert all(Path(file.removeprefix("file://")).exists() for file in table.file_uris())
 
 
@@ -67,4 +68,22 @@ def test_nobody_knows_where_the_log_can_not_be_read_behind_it(tmp_path: Path, ki
     assert json.loads(said.splitlines()[-1]) == "COMMIT_UNKNOWN", said
     log.unlink()
     Path(f"{log}.away").rename(log)
+    is_in_once(uri, kind)
+
+
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_a_disk_that_takes_no_commit_has_none(tmp_path: Path, kind: str) -> None:
+    uri = tmp_path / "table"
+    version, _ = expected(kind)
+    if kind != CREATE:
+        begun(str(uri))
+
+    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=errno.ENOSPC, refused=True)) as program:
+        found, said = program.end()
+
+    assert (found["answered"], found["code"]) == (True, 0), said
+    assert json.loads(said.splitlines()[-1]) == "COMMIT_UNWRITTEN", said
+    table = open_table(str(uri))
+    assert (None if table is None else (table.version(), read(table))) == (None if kind == CREATE else (1, [FIRST]))
+    assert committed(kind, str(uri)) == version, "it is tried again"
     is_in_once(uri, kind)

@@ -1,4 +1,5 @@
-"""A writer is stopped (SIGSTOP) at the very call that gives its commit a name, its successor commits, and it wakes.
+"""A writer is stopped (SIGSTOP) at the very call that gives its commit a name, its successor commits, and it wakes; or
+it is killed there.
 
 Below delta-rs and below our own link, by the tracer: before the call the sleeper has prepared its version and checked
 all that it checks; behind it, its commit is in, and it doesn't know.
@@ -12,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from anabranch.lake import commit_history
+from anabranch.core.errors import Conflict
+from anabranch.lake import commit_history, open_table
 from anabranch.lake.commits import append, create
 from anabranch.lake.file_commits import commit_move, data_files
 from deltalake import DeltaTable
-from support.commit_kinds import CREATE, DAY, FIRST, KINDS, SCHEMA, SECOND, begun, note, read, staged
+from support.commit_kinds import CREATE, DAY, FIRST, KINDS, SCHEMA, SECOND, begun, committed, note, read, staged
 from support.traced_programs import at_commit, commit, traced
 
 pytestmark = pytest.mark.unit
@@ -108,3 +110,40 @@ def test_a_batch_that_its_successor_commits_again_is_in_once(
     begun(str(tmp_path))
     assert slept(tmp_path, "upsert", 2, repeats, after=after) == ends
     is_whole(tmp_path, FIRST, SECOND)
+
+
+@pytest.mark.parametrize("kind", ["append", "replace", "upsert"])
+def test_one_that_wakes_before_its_successor_commits_was_first_and_the_successor_decides_again(
+    tmp_path: Path, kind: str
+) -> None:
+    """Taking over commits nothing (ADR 33): what the successor has read by then is refused, and read again."""
+    begun(str(tmp_path))
+    with traced(commit(kind, tmp_path), tmp_path, at_commit(tmp_path, 2, stop=True)) as sleeper:
+        sleeper.wait_until_stopped()
+        successor = DeltaTable(str(tmp_path))
+        sleeper.wake()
+        _, said = sleeper.end()
+    assert json.loads(said.splitlines()[-1]) == 2
+    with pytest.raises(Conflict) as told:
+        append(successor, staged(successor, THIRD), note("successor"))
+    assert told.value.code == "TABLE_MOVED"
+    assert adds(tmp_path) == 3
+    assert batches(tmp_path) == ["create", "first", kind, "successor"]
+    is_whole(tmp_path, *KINDS[kind][1], THIRD)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_one_that_is_killed_at_its_commit_has_made_it_or_not(tmp_path: Path, kind: str, after: bool) -> None:
+    """Its successor reads which, and nothing is in its way."""
+    version, expected = (0, list[dict[str, object]]()) if kind == CREATE else (2, KINDS[kind][1])
+    if kind != CREATE:
+        begun(str(tmp_path))
+    with traced(commit(kind, tmp_path), tmp_path, at_commit(tmp_path, version, after=after)) as writer:
+        found, said = writer.end()
+    assert found["killed"], said
+    table = open_table(str(tmp_path))
+    assert (-1 if table is None else table.version()) == (version if after else version - 1)
+    if not after:
+        assert committed(kind, str(tmp_path)) == version
+    is_whole(tmp_path, *expected)

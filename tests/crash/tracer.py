@@ -46,6 +46,7 @@ class Blow:
     effect. ``alone``: only the process that makes it; else every process that the program has started. ``answer``:
     nobody is killed; the call takes effect, and its caller is told of this error (an errno). ``unread``: from that
     answer on nothing below this folder can be read: it is renamed to ``<folder>.away``, and a file has its name.
+    ``refused``: with ``answer``; the call is taken back before it is answered, so that it had no effect.
     ``stop``: nobody is killed; the process that makes the call gets SIGSTOP, and none of its threads goes on (the one
     that calls is held at its call, where no signal stops a thread) until the tracer gets SIGCONT."""
 
@@ -56,6 +57,7 @@ class Blow:
     alone: bool = False
     answer: int = 0
     unread: str = ""
+    refused: bool = False
     stop: bool = False
 
 
@@ -70,6 +72,7 @@ class Traced:
     killed: bool = False
     answered: bool = False
     stopped: tuple[int, int] | None = None
+    at: str = ""
     code: int | None = None
 
     def run(self, argv: list[str]) -> None:
@@ -96,6 +99,7 @@ class Traced:
                 hit = call is not None and call.path.startswith(self.under) and self._note(call)
                 matched += hit
                 if hit and self.blow and matched == self.blow.nth and not self.killed:
+                    self.at = call.path if call else ""
                     if self.blow.after or self.blow.answer:
                         leaving.add(pid)
                         ptrace(SYSCALL, pid)
@@ -131,6 +135,8 @@ class Traced:
             print("stopped", flush=True)  # noqa: T201
             return True
         if self.blow.answer:
+            if self.blow.refused:
+                Path(self.at).unlink()
             self.answered = answer(thread, self.blow.answer)
             if self.blow.unread:
                 folder = Path(self.blow.unread)

@@ -54,6 +54,14 @@ def test_its_writer_is_told_of_success(table: DeltaTable, kind: str, fault: Call
     assert known.note == note("first" if kind == "move" else kind)
 
 
+@pytest.mark.parametrize("name", ["checkpoint.parquet", "crc"])
+def test_one_that_creates_the_table_is_told_of_success_too(tmp_path: Path, name: str) -> None:
+    uri = tmp_path / "table"
+    (uri / "_delta_log" / f"{0:020d}.{name}" / "x").mkdir(parents=True)
+    begun(str(uri))
+    assert delta_table(uri).version() == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_that_can_not_be_read_behind_its_commit_is_no_failed_commit(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch, kind: str
