@@ -85,7 +85,7 @@ def public_functions(text: str, names: set[str]) -> set[str]:
 
 
 def calls_of(text: str, modules: dict[str, set[str]]) -> set[tuple[str, str]]:
-    """Each function of a module that calls one of the functions of ``modules`` (names by module), with that name."""
+    """Each function of a module that names one of the functions of ``modules`` (names by module), with that name."""
     tree = ast.parse(text)
     imported, doors = dict[str, str](), dict[str, set[str]]()
     for node in ast.walk(tree):
@@ -99,9 +99,9 @@ def calls_of(text: str, modules: dict[str, set[str]]) -> set[tuple[str, str]]:
     found = set()
     for function, node in _by_function(tree):
         match node:
-            case ast.Call(func=ast.Name(id=name)) if name in imported:
+            case ast.Name(id=name) if name in imported:
                 found.add((function, imported[name]))
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=door), attr=name)) if name in doors.get(door, ()):
+            case ast.Attribute(value=ast.Name(id=door), attr=name) if name in doors.get(door, ()):
                 found.add((function, name))
     return found
 

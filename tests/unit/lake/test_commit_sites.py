@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
-from support.commit_sites import commits_in
+from support.commit_kinds import CREATE, KINDS
+from support.commit_sites import calls_of, commits_in, public_functions
 from support.our_packages import PACKAGE, SAMPLES, inside, modules
 
 pytestmark = pytest.mark.unit
@@ -147,3 +150,77 @@ def test_a_commit_under_another_name_is_found() -> None:
 )
 def test_what_only_reads_is_not(innocent: str) -> None:
     assert not commits_in(f"import deltalake\n\ndef read(t):\n    {innocent}\n")
+
+
+def sites() -> dict[str, set[str]]:
+    """The functions that commit for others, by their modules: what the guard finds in the two that may."""
+    texts = {module: (PACKAGE / module).read_text() for module in COMMITTING}
+    return {
+        module: public_functions(text, {commit.function for commit in commits_in(text)})
+        for module, text in texts.items()
+    }
+
+
+def writers() -> set[tuple[str, str, str]]:
+    """Who calls them: module, function, and which."""
+    asked = {f"anabranch.{module.removesuffix('.py').replace('/', '.')}": names for module, names in sites().items()}
+    return {
+        (name.removeprefix("platform/samples/"), *call)
+        for name, file in files().items()
+        for call in calls_of(file.read_text(), asked)
+    }
+
+
+def rows(start: str) -> list[list[str]]:
+    """The rows of the tables of faults.md whose header begins with ``start``."""
+    page = (ROOT / "docs/faults.md").read_text().split("## Commits, site by fault")[1].split("\n## ")[0]
+    tables = [table for table in page.split("\n\n") if table.startswith(f"| {start}")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for table in tables for line in table.splitlines()[2:]
+    ]
+
+
+def test_the_table_of_faults_has_each_site_and_each_kind() -> None:
+    found = rows("site")
+    assert len(found) == 2 * len({(site, kind) for site, kind, *_ in found}), "once in each of the two tables"
+    assert {site for site, *_ in found} == {
+        f"`{module}: {name}`" for module, names in sites().items() for name in names
+    }
+    assert {kind for _, kind, *_ in found} == {CREATE, *KINDS}
+
+
+def test_the_table_of_faults_has_each_writer() -> None:
+    told = set()
+    for writer, called, what, tests in rows("writer"):
+        module, _, functions = writer.strip("`").partition(": ")
+        assert what
+        named = re.findall(r"`(.+?\.py)`", tests)
+        assert named or tests.startswith("none: ")
+        assert all((ROOT / "tests" / test).exists() for test in named), tests
+        told |= {(module, function, name) for function in functions.split(", ") for name in called.split(", ")}
+    found = writers()
+    assert found <= told, found - told
+    assert {(module, function) for module, function, _ in told} == {(module, function) for module, function, _ in found}
+
+
+def test_each_cell_of_the_table_of_faults_names_a_test_that_tries_it() -> None:
+    tried = {letter: tried_by(*test.strip("`").split("::")) for letter, test in rows("|")}
+    for _, kind, *cells in rows("site"):
+        for cell in cells:
+            letters = re.search(r"\(([A-Z, ]+)\)$", cell)
+            assert letters, (kind, cell)
+            for letter in letters[1].split(", "):
+                assert kind in tried[letter], (kind, cell)
+
+
+def tried_by(file: str, test: str) -> set[str]:
+    """The kinds of commits that a test is run with."""
+    tree = ast.parse((ROOT / "tests" / file).read_text())
+    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == test)
+    kinds = {ast.unparse(each) for each in found.decorator_list}
+    if "pytest.mark.parametrize('kind', [CREATE, *KINDS])" in kinds:
+        return {CREATE, *KINDS}
+    if "pytest.mark.parametrize('kind', KINDS)" in kinds:
+        return {*KINDS}
+    assert "creat" in test or "makes_the_table" in test
+    return {CREATE}
