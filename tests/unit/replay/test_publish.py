@@ -138,7 +138,8 @@ def live_files(clinic: Clinic) -> set[Path]:
 
 
 def rows_read(clinic: Clinic) -> int:
-    return anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+    found: int = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+    return found
 
 
 @pytest.mark.parametrize("whole", [True, False])
