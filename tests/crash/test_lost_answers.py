@@ -1,4 +1,5 @@
 """The answer to the call that makes a commit is lost: it is in, and the writer is told an error by the system itself.
+Also one that is true: the disk is full.
 
 Injected below delta-rs and below our own link, by the tracer: the kernel does what was asked for and answers an error,
 as a file system over a network does whose answer got lost (EIO), or that repeats its own request (EEXIST).
@@ -8,50 +9,81 @@ from __future__ import annotations
 
 import errno
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from anabranch.lake import latest_commit
+from anabranch.lake import latest_commit, open_table
 from deltalake import DeltaTable
-from support.commit_kinds import KINDS, begun, note, read
+from support.commit_kinds import CREATE, FIRST, KINDS, begun, committed, note, read
+from support.traced_programs import at_commit, commit, traced
 
 pytestmark = pytest.mark.unit
 
 
-def traced(uri: Path, kind: str, version: int, error: int) -> tuple[dict[str, Any], str]:
-    blow = {"operation": "link", "path": f"{uri}/_delta_log/{version:020d}.json", "answer": error}
-    program = [sys.executable, "-m", "support.commit_kinds", kind, str(uri)]
-    done = subprocess.run(
-        [sys.executable, "-m", "crash.tracer", json.dumps({"under": str(uri), "blow": blow}), "--", *program],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    return json.loads(done.stdout), done.stderr
+def expected(kind: str) -> tuple[int, list[dict[str, object]]]:
+    """The version that a commit of this kind makes, and the rows of the table then."""
+    return (0, []) if kind == CREATE else (2, KINDS[kind][1])
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.EEXIST], ids=lambda error: errno.errorcode[error])
-@pytest.mark.parametrize("kind", ["create", *KINDS])
-def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path: Path, kind: str, error: int) -> None:
-    uri = tmp_path / "table"
-    expected, version, rows = note(kind), 0, list[dict[str, object]]()
-    if kind != "create":
-        begun(str(uri))
-        expected, version, rows = note("first" if kind == "move" else kind), 2, KINDS[kind][1]
-
-    found, said = traced(uri, kind, version, error)
-
-    assert (found["answered"], found["killed"], found["code"]) == (True, False, 0), said
-    assert json.loads(said.splitlines()[-1]) == version, said
+def is_in_once(uri: Path, kind: str) -> None:
+    version, rows = expected(kind)
     table = DeltaTable(str(uri))
     assert table.version() == version
     assert read(table) == rows
-    committed = latest_commit(str(uri))
-    assert committed is not None
-    assert committed.note == expected
+    newest = latest_commit(str(uri))
+    assert newest is not None
+    assert newest.note == note("first" if kind == "move" else kind)
     assert all(Path(file.removeprefix("file://")).exists() for file in table.file_uris())
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EEXIST], ids=lambda error: errno.errorcode[error])
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path: Path, kind: str, error: int) -> None:
+    uri = tmp_path / "table"
+    version, _ = expected(kind)
+    if kind != CREATE:
+        begun(str(uri))
+
+    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=error)) as program:
+        found, said = program.end()
+
+    assert (found["answered"], found["killed"], found["code"]) == (True, False, 0), said
+    assert json.loads(said.splitlines()[-1]) == version, said
+    is_in_once(uri, kind)
+
+
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_nobody_knows_where_the_log_can_not_be_read_behind_it(tmp_path: Path, kind: str) -> None:
+    """It is in, and its writer is told so neither by the answer nor by the log: nothing is added, nothing removed."""
+    uri = tmp_path / "table"
+    version, _ = expected(kind)
+    if kind != CREATE:
+        begun(str(uri))
+    log = uri / "_delta_log"
+
+    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=errno.EIO, unread=str(log))) as program:
+        found, said = program.end()
+
+    assert (found["answered"], found["code"]) == (True, 0), said
+    assert json.loads(said.splitlines()[-1]) == "COMMIT_UNKNOWN", said
+    log.unlink()
+    Path(f"{log}.away").rename(log)
+    is_in_once(uri, kind)
+
+
+@pytest.mark.parametrize("kind", [CREATE, *KINDS])
+def test_a_disk_that_takes_no_commit_has_none(tmp_path: Path, kind: str) -> None:
+    uri = tmp_path / "table"
+    version, _ = expected(kind)
+    if kind != CREATE:
+        begun(str(uri))
+
+    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=errno.ENOSPC, refused=True)) as program:
+        found, said = program.end()
+
+    assert (found["answered"], found["code"]) == (True, 0), said
+    assert json.loads(said.splitlines()[-1]) == "COMMIT_UNWRITTEN", said
+    table = open_table(str(uri))
+    assert (None if table is None else (table.version(), read(table))) == (None if kind == CREATE else (1, [FIRST]))
+    assert committed(kind, str(uri)) == version, "it is tried again"
+    is_in_once(uri, kind)

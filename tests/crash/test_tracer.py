@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,27 @@ def test_it_kills_one_process_alone(tmp_path: Path) -> None:
 def test_a_change_that_never_comes_kills_nobody(tmp_path: Path) -> None:
     found = traced(tmp_path, operation="rename", path="nothing")
     assert (found["code"], found["killed"], found["ended"]) == (0, False, True)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("name", ["last", "linked", "of-1"])
+def test_it_stops_a_program_at_a_change_until_it_is_told(tmp_path: Path, name: str, after: bool) -> None:
+    operation = "link" if name == "linked" else "rename"
+    blow = {"operation": operation, "path": f"{tmp_path}/{name}", "after": after, "stop": True}
+    given = ["-m", "crash.tracer", json.dumps({"under": str(tmp_path), "blow": blow}), "--"]
+    with subprocess.Popen(
+        [sys.executable, *given, sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as tracer:  # fmt: skip
+        assert tracer.stdout is not None
+        assert tracer.stdout.readline() == "stopped\n"
+        time.sleep(0.2)
+        assert (tmp_path / name).exists() == after
+        assert tracer.poll() is None
+        tracer.send_signal(signal.SIGCONT)
+        said, errors = tracer.communicate(timeout=60)
+    found = json.loads(said.splitlines()[-1])
+    assert (found["code"], found["killed"]) == (0, False)
+    assert "came to its end" in errors
+    assert (tmp_path / name).exists() == (name != "linked")
+    assert {f"of-{n}" for n in range(3)} <= {path.name for path in tmp_path.iterdir()}

@@ -5,7 +5,8 @@ A process of its own: whoever traces waits for every child there is, and may be 
     python -m crash.tracer '{"under": "/home"}' -- PROGRAM ARGUMENT...
 
 The last line of stdout is JSON: ``calls`` (operation and path, in their order), ``killed``, ``answered``, ``code`` (the
-exit code of the program, negative for a signal). The program's own output goes to stderr.
+exit code of the program, negative for a signal). The program's own output goes to stderr. A program that is to be
+stopped: a line ``stopped`` says that it is, and SIGCONT to the tracer lets it go on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import signal
 import sys
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from crash.calls import (
@@ -42,7 +44,11 @@ _STOPPING = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 class Blow:
     """SIGKILL at the ``nth`` call (from 1) of ``operation`` whose path matches ``path``, ``after`` or before it takes
     effect. ``alone``: only the process that makes it; else every process that the program has started. ``answer``:
-    nobody is killed; the call takes effect, and its caller is told of this error (an errno)."""
+    nobody is killed; the call takes effect, and its caller is told of this error (an errno). ``unread``: from that
+    answer on nothing below this folder can be read: it is renamed to ``<folder>.away``, and a file has its name.
+    ``refused``: with ``answer``; the call is taken back before it is answered, so that it had no effect.
+    ``stop``: nobody is killed; the process that makes the call gets SIGSTOP, and none of its threads goes on (the one
+    that calls is held at its call, where no signal stops a thread) until the tracer gets SIGCONT."""
 
     operation: str
     path: str
@@ -50,6 +56,9 @@ class Blow:
     after: bool = False
     alone: bool = False
     answer: int = 0
+    unread: str = ""
+    refused: bool = False
+    stop: bool = False
 
 
 @dataclass
@@ -62,11 +71,14 @@ class Traced:
     calls: list[Call] = field(default_factory=list)
     killed: bool = False
     answered: bool = False
+    stopped: tuple[int, int] | None = None
+    at: str = ""
     code: int | None = None
 
     def run(self, argv: list[str]) -> None:
         first = _held(argv)
         signal.signal(signal.SIGALRM, lambda *_: self._kill(known, first))
+        signal.signal(signal.SIGCONT, lambda *_: self._wake())
         signal.alarm(self.seconds)
         known, leaving = {first}, set[int]()
         matched = 0
@@ -87,19 +99,19 @@ class Traced:
                 hit = call is not None and call.path.startswith(self.under) and self._note(call)
                 matched += hit
                 if hit and self.blow and matched == self.blow.nth and not self.killed:
+                    self.at = call.path if call else ""
                     if self.blow.after or self.blow.answer:
                         leaving.add(pid)
                         ptrace(SYSCALL, pid)
                         continue
-                    self._strike(known, pid)
+                    if self._strike(known, pid):
+                        continue
                 ptrace(CONT, pid)
             elif stop == signal.SIGTRAP | SYSCALL_STOP:
                 if pid in leaving:
                     leaving.discard(pid)
-                    if self.blow and self.blow.answer:
-                        self.answered = answer(pid, self.blow.answer)
-                    else:
-                        self._strike(known, pid)
+                    if self._strike(known, pid):
+                        continue
                 ptrace(CONT, pid)
             elif event == EVENT_STOP and stop in _STOPPING:
                 ptrace(LISTEN, pid)
@@ -113,16 +125,45 @@ class Traced:
             return False
         return call.operation == self.blow.operation and re.fullmatch(self.blow.path, call.path) is not None
 
-    def _strike(self, known: set[int], pid: int) -> None:
+    def _strike(self, known: set[int], thread: int) -> bool:
+        """Whether the thread stays where it is."""
         assert self.blow is not None
+        if self.blow.stop:
+            process = _process_of(thread)
+            os.kill(process, signal.SIGSTOP)
+            self.stopped = process, thread
+            print("stopped", flush=True)  # noqa: T201
+            return True
+        if self.blow.answer:
+            if self.blow.refused:
+                Path(self.at).unlink()
+            self.answered = answer(thread, self.blow.answer)
+            if self.blow.unread:
+                folder = Path(self.blow.unread)
+                folder.rename(f"{folder}.away")
+                folder.touch()
+            return False
         self.killed = True
-        self._kill({pid} if self.blow.alone else known, pid)
+        self._kill({thread} if self.blow.alone else known, thread)
+        return False
+
+    def _wake(self) -> None:
+        if self.stopped is not None:
+            process, thread = self.stopped
+            self.stopped = None
+            os.kill(process, signal.SIGCONT)
+            ptrace(CONT, thread)
 
     @staticmethod
     def _kill(pids: set[int], first: int) -> None:
         for pid in {first, *pids}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _process_of(thread: int) -> int:
+    said = Path(f"/proc/{thread}/status").read_text()
+    return int(said.partition("\nTgid:")[2].split()[0])
 
 
 def _held(argv: list[str]) -> int:

@@ -1,13 +1,13 @@
 """The process that publishes days is stopped inside its commit, and comes back after its successor: the same run's next
-try, or another run over the same day."""
+try, or another run over the same day. Also one whose answer got lost.
+
+It is stopped at the very call that gives its commit a name, below delta-rs (``crash/tracer.py``)."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -23,39 +23,23 @@ from anabranch.lake import commit_history
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import examine
 from anabranch.operate.runtime.environment import environment
+from deltalake import DeltaTable
 from support.small_platform import DAYS, NAME, Clinic, departed
+from support.traced_programs import Traced, at_commit, traced
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DAY = DAYS[0]
 
 PUBLISH = """
-import json, os, signal, sys
+import json, sys
 from anabranch.change.publish_run import publish_run
-from anabranch.core.errors import Conflict
+from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import load_settings
-from anabranch.lake import commits
 
-settle, stopped = commits.commit_or_confirm, []
-
-def stop():
-    if not stopped:
-        stopped.append(True)
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-def stops(uri, read, mark, commit):
-    if WHERE == "before":
-        stop()
-    version = settle(uri, read, mark, commit)
-    if WHERE == "after":
-        stop()
-    return version
-
-WHERE, plan = sys.argv[1], json.loads(sys.argv[2])
-commits.commit_or_confirm = stops
 try:
-    print(json.dumps(publish_run(load_settings(), plan)))
-except Conflict as conflict:
-    sys.exit(conflict.code)
+    print(json.dumps(publish_run(load_settings(), json.loads(sys.argv[1]))))
+except AnabranchError as error:
+    print(json.dumps(error.code))
 """
 
 
@@ -80,50 +64,42 @@ def planned(clinic: Clinic, run: str, days: Sequence[date] = (DAY,)) -> dict[str
 
 
 @contextmanager
-def publishing(settings: Settings, plan: Mapping[str, Any], where: str = "nowhere") -> Iterator[subprocess.Popen[str]]:
-    given = [sys.executable, "-c", PUBLISH, where, json.dumps(plan)]
+def publishing(settings: Settings, plan: Mapping[str, Any], **blow: Any) -> Iterator[Traced]:
+    """The process that publishes; ``blow``: what befalls it at its commit."""
+    table = VersionRef(settings, NAME, 1).batch_table
+    at = at_commit(table, DeltaTable(table).version() + 1, **blow) if blow else None
     env = {**os.environ, **environment(settings)}
-    with subprocess.Popen(given, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with traced(["-c", PUBLISH, json.dumps(plan)], Path(table), at, env) as process:
+        yield process
 
 
-def publish(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
+def ended(process: Traced) -> Any:
+    """What it has published, or the code of its error."""
+    found, said = process.end()
+    assert (found["code"], found["killed"]) == (0, False), said
+    return json.loads(said.splitlines()[-1])
+
+
+def publish(settings: Settings, plan: Mapping[str, Any]) -> Any:
     with publishing(settings, plan) as process:
-        said, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
-        found: dict[str, Any] = json.loads(said)
-        return found
-
-
-def woken(zombie: subprocess.Popen[str]) -> tuple[int, str, str]:
-    zombie.send_signal(signal.SIGCONT)
-    said, errors = zombie.communicate(timeout=60)
-    return zombie.returncode, said, errors
-
-
-def wait_until_stopped(zombie: subprocess.Popen[str]) -> None:
-    _, status = os.waitpid(zombie.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), "it ended before its commit"
+        return ended(process)
 
 
 def batches(settings: Settings) -> list[str]:
     return [committed.note.batch for committed in commit_history(VersionRef(settings, NAME, 1).batch_table)]
 
 
-@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("after", [False, True])
 def test_the_next_try_of_the_same_run_publishes_and_the_one_that_wakes_changes_nothing(
-    clinic: Clinic, where: str
+    clinic: Clinic, after: bool
 ) -> None:
     plan = planned(clinic, "second")
-    with publishing(clinic.settings, plan, where) as zombie:
-        wait_until_stopped(zombie)
+    with publishing(clinic.settings, plan, stop=True, after=after) as zombie:
+        zombie.wait_until_stopped()
         successor = publish(clinic.settings, plan)
-        code, said, errors = woken(zombie)
-    assert code == 0, errors
-    assert successor["published"] == json.loads(said)["published"] == [f"{DAY}"]
+        zombie.wake()
+        woken = ended(zombie)
+    assert successor["published"] == woken["published"] == [f"{DAY}"]
     assert batches(clinic.settings).count("publish:second") == 1
     assert publications(clinic.handle().batch_table)[DAY].run == "second"
     assert not examine(clinic.platform()).findings
@@ -131,13 +107,29 @@ def test_the_next_try_of_the_same_run_publishes_and_the_one_that_wakes_changes_n
 
 def test_what_another_run_has_published_meanwhile_stays(clinic: Clinic) -> None:
     plan = planned(clinic, "second")
-    with publishing(clinic.settings, plan, "before") as zombie:
-        wait_until_stopped(zombie)
+    with publishing(clinic.settings, plan, stop=True) as zombie:
+        zombie.wait_until_stopped()
         clinic.land([departed(8)])
         clinic.speed()
         publish(clinic.settings, planned(clinic, "third"))
-        code, _, errors = woken(zombie)
-    assert (code, errors.splitlines()[-1]) == (1, "PLAN_OUTDATED")
+        zombie.wake()
+        assert ended(zombie) == "PLAN_OUTDATED"
     assert publications(clinic.handle().batch_table)[DAY].run == "third"
     assert "publish:second" not in batches(clinic.settings)
+    assert not examine(clinic.platform()).findings
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_a_publication_whose_answer_is_lost_is_in_once_and_the_next_try_finds_it(clinic: Clinic, unread: bool) -> None:
+    plan = planned(clinic, "second")
+    log = Path(clinic.handle().batch_table) / "_delta_log"
+    with publishing(clinic.settings, plan, answer=errno.EIO, unread=str(log) if unread else "") as process:
+        said = ended(process)
+    if unread:
+        assert said == "COMMIT_UNKNOWN"
+        log.unlink()
+        Path(f"{log}.away").rename(log)
+        said = publish(clinic.settings, plan)
+    assert said["published"] == [f"{DAY}"]
+    assert batches(clinic.settings).count("publish:second") == 1
     assert not examine(clinic.platform()).findings

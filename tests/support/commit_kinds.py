@@ -1,6 +1,8 @@
 """Each kind of commit to a table: how it is made, and the rows that it leaves. Also run as a program, for a tracer:
 
 python -m support.commit_kinds KIND TABLE
+
+Its last line is the version that it has made, or the code of its error.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from anabranch.core.errors import AnabranchError
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, configure, create, replace, upsert, widen
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
 from anabranch.lake.files import StagedFile, stage_arrow
-from anabranch.lake.log.delta_tables import folder_of
+from anabranch.lake.log.delta_tables import delta_table, folder_of
 from deltalake import DeltaTable
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
@@ -58,6 +61,10 @@ KINDS: dict[str, tuple[Commit, list[dict[str, object]]]] = {
 """How each kind of commit is made, and the rows that it leaves."""
 
 
+CREATE = "create"
+"""The kind that makes the table: version 0, without a row."""
+
+
 def note(batch: str) -> CommitMetadata:
     return CommitMetadata("a test", batch, Cut({"t": Position(1, {0: 1})}))
 
@@ -78,10 +85,15 @@ def begun(uri: str) -> DeltaTable:
     return made
 
 
+def committed(kind: str, uri: str) -> int:
+    """The version that a commit of this kind makes, also of the one that makes the table."""
+    if kind == CREATE:
+        return create(uri, SCHEMA, ["day"], note(kind)).version()
+    return KINDS[kind][0](delta_table(uri), note(kind))
+
+
 if __name__ == "__main__":
-    kind, uri = sys.argv[1:]
-    if kind == "create":
-        version = create(uri, SCHEMA, ["day"], note(kind)).version()
-    else:
-        version = KINDS[kind][0](DeltaTable(uri), note(kind))
-    print(json.dumps(version))  # noqa: T201
+    try:
+        print(json.dumps(committed(*sys.argv[1:])))  # noqa: T201
+    except AnabranchError as error:
+        print(json.dumps(error.code))  # noqa: T201

@@ -47,12 +47,14 @@ class _Quiet(WSGIRequestHandler):
 @dataclass
 class Faults:
     """Which requests fail. ``lost`` and ``refused``: shares of the puts of names that end with ``of``, whose answer is
-    lost after they were carried out, or before. ``unread``: a share of all other requests."""
+    lost after they were carried out, or before. ``unread``: a share of all other requests; of those after the first
+    put that failed, if ``afterwards``."""
 
     lost: float = 0.0
     refused: float = 0.0
     unread: float = 0.0
     of: str = ""
+    afterwards: bool = False
 
 
 class ObjectStore:
@@ -245,12 +247,13 @@ def _application() -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
     serving: Any = DomainDispatcherApplication(create_backend_app)
     one = Lock()  # moto looks for an object and stores it in two steps
     faults, failures, chance = Faults(), 0, Random(1)
+    before = 0
 
     def drawn(method: str, name: str) -> tuple[bool, bool]:
         """Whether a request isn't carried out, and whether its answer is lost."""
         number = chance.random()
         if method != "PUT":
-            return number < faults.unread, False
+            return number < faults.unread and (failures > before or not faults.afterwards), False
         if not name.endswith(faults.of):
             return False, False
         return number < faults.refused, faults.refused <= number < faults.refused + faults.lost
@@ -262,10 +265,10 @@ def _application() -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
         return [b""]
 
     def application(request: dict[str, Any], start: Any) -> Iterable[bytes]:
-        nonlocal faults
+        nonlocal faults, before
         if request["PATH_INFO"] == _FAULTS:
             if length := int(request.get("CONTENT_LENGTH") or 0):
-                faults = Faults(**json.loads(request["wsgi.input"].read(length)))
+                faults, before = Faults(**json.loads(request["wsgi.input"].read(length))), failures
             start("200 OK", [])
             return [str(failures).encode()]
         if "list-type" in request["QUERY_STRING"]:

@@ -30,8 +30,9 @@ from anabranch.lake._commit_metadata import (
     open_table,
 )
 from anabranch.lake.files import StagedFile, add_actions
-from anabranch.lake.log.commit_errors import commit_error, update_after
-from anabranch.lake.log.commit_outcome import commit_or_confirm, new_mark
+from anabranch.lake.log.commit_errors import commit_error, commit_unwritten, update_after
+from anabranch.lake.log.commit_outcome import NO_TABLE, commit_or_confirm, new_mark
+from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.log.rewrite_commits import retry_over_rewrites
 from anabranch.lake.log.version_checksum import prepare, publish
 
@@ -72,27 +73,32 @@ def create(
     properties: Mapping[str, str] | None = None,
 ) -> DeltaTable:
     """Create an empty table, or return the existing one (of two concurrent callers one creates it). Raises BrokenState
-    TABLE_UNREADABLE."""
+    TABLE_UNREADABLE or COMMIT_UNWRITTEN; TryAgain COMMIT_UNKNOWN."""
     if (known := open_table(uri)) is not None:
         return known
-    folder = path_of(uri)
+    folder, mark, made = path_of(uri), new_mark(), list[DeltaTable]()
     storage = storage_of(folder)
     nullable = pa.schema([f.with_nullable(True) for f in schema])
-    try:
-        return DeltaTable.create(
+
+    def commit() -> None:
+        table = DeltaTable.create(
             storage.uri(folder),
             schema=Schema.from_arrow(nullable),
             mode="ignore",
             partition_by=list(partition_by),
             configuration={**TABLE_PROPERTIES, **(properties or {})},
-            commit_properties=_properties(note.to_text()),
+            commit_properties=_properties(note.to_text(mark)),
             storage_options=dict(storage.delta_options) or None,
         )
-    except (DeltaError, OSError):  # another process was faster ("ignore" isn't atomic), or the commit was written
-        made = open_table(uri)
-        if made is None:
-            raise
-        return made
+        made.append(table)
+
+    try:
+        commit_or_confirm(storage.uri(folder), NO_TABLE, mark, commit)
+    except (DeltaError, OSError) as error:
+        if (known := open_table(uri)) is None:
+            raise commit_unwritten(uri, NO_TABLE, error) from error
+        return known  # another process was faster ("ignore" isn't atomic)
+    return made[0] if made else delta_table(uri)
 
 
 def widen(table: DeltaTable, schema: pa.Schema, note: CommitMetadata) -> int:

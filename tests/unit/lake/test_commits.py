@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -227,50 +222,6 @@ def test_a_table_without_any_note_says_so(place: Path) -> None:
     with pytest.raises(BrokenState) as caught:
         latest_commit(uri)
     assert caught.value.code == "NOTES_LOST"
-
-
-STOPPED = """
-import os, signal, sys
-from anabranch.core.errors import Conflict
-from anabranch.lake.cut import Cut
-from anabranch.lake import CommitMetadata, commits
-from anabranch.lake.commits import append
-from anabranch.lake.files import stage_arrow
-from anabranch.lake import open_table
-import pyarrow as pa, datetime
-
-commit_or_confirm = commits.commit_or_confirm
-
-def stopped(*given):
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return commit_or_confirm(*given)
-
-commits.commit_or_confirm = stopped
-table = open_table(sys.argv[1])
-rows = pa.table({"n": [9], "day": [datetime.date(2013, 1, 1)]})
-try:
-    append(table, stage_arrow(rows, sys.argv[1], "sleeper", "day"), CommitMetadata("w", "s", Cut()))
-except Conflict as conflict:
-    sys.exit(conflict.code)
-"""
-
-
-def test_a_writer_that_is_stopped_inside_its_commit_holds_nobody_up(tmp_path: Path) -> None:
-    """Its successor has the version's number when it wakes, so its own commit is refused then."""
-    table = first_commits(tmp_path)
-    given = [sys.executable, "-c", STOPPED, uri_of(table)]
-    sleeper = subprocess.Popen(given, stderr=subprocess.PIPE, text=True)
-    try:
-        os.waitpid(sleeper.pid, os.WUNTRACED)
-        begun = time.monotonic()
-        assert append(table, stage(uri_of(table), [("c", 1, ONE)]), note("2")) == 2
-        assert time.monotonic() - begun < 5
-        sleeper.send_signal(signal.SIGCONT)
-        _, said = sleeper.communicate(timeout=60)
-    finally:
-        sleeper.kill()
-    assert said.strip() == "TABLE_MOVED"
-    assert [committed.note.batch for committed in commit_history(uri_of(table))] == ["2", "1", "0"]
 
 
 def test_of_two_creators_one_makes_the_table(table: DeltaTable) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable, write_deltalake
 from support.landed_sample import FLIGHTS
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
+from support.traced_programs import Traced, at_commit, traced
 
 pytestmark = pytest.mark.unit
 RUN = "again"
@@ -90,6 +94,99 @@ def test_where_nobody_knows_nothing_is_taken_away(clinic: Clinic, whole: bool) -
 
     assert told.value.code == "COMMIT_UNKNOWN"
     assert builds(), "the commit may name them"
+
+
+SHOW = """
+import json, sys
+from pathlib import Path
+from anabranch.change.replay.publish import publish_days, publish_whole
+from anabranch.core.errors import AnabranchError
+from anabranch.core.settings import Settings
+from anabranch.views.model.handle import ViewHandle
+from support.landed_sample import FLIGHTS
+from support.small_platform import DAYS, V1
+
+home, whole = sys.argv[1:]
+view = ViewHandle(Settings(home=Path(home)), V1, FLIGHTS)
+uri = str(view.replay_tables / "again")
+try:
+    publish_whole(view, "again", uri) if whole == "True" else publish_days(view, "again", uri, DAYS[:2])
+    print(json.dumps("published"))
+except AnabranchError as error:
+    print(json.dumps(error.code))
+"""
+"""A publication of its own process, for a tracer."""
+
+
+@contextmanager
+def shown(clinic: Clinic, *, whole: bool, **blow: Any) -> Iterator[Traced]:
+    live = live_table(clinic.settings)
+    at = at_commit(live, DeltaTable(live).version() + 1, **blow)
+    with traced(["-c", SHOW, str(clinic.settings.home), str(whole)], Path(live), at) as program:
+        yield program
+
+
+def ended(program: Traced) -> str:
+    found, said = program.end()
+    assert (found["code"], found["killed"]) == (0, False), said
+    code: str = json.loads(said.splitlines()[-1])
+    return code
+
+
+def live_files(clinic: Clinic) -> set[Path]:
+    return {Path(file.removeprefix("file://")) for file in DeltaTable(live_table(clinic.settings)).file_uris()}
+
+
+def rows_read(clinic: Clinic) -> int:
+    found: int = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+    return found
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_publication_whose_answer_is_lost_while_nobody_can_look_takes_nothing_away(
+    clinic: Clinic, whole: bool
+) -> None:
+    """It is in: its files are the live table's, and those before are its history's."""
+    before, rows, log = live_files(clinic), rows_read(clinic), Path(live_table(clinic.settings)) / "_delta_log"
+    with shown(clinic, whole=whole, answer=errno.EIO, unread=str(log)) as program:
+        assert ended(program) == "COMMIT_UNKNOWN"
+    log.unlink()
+    Path(f"{log}.away").rename(log)
+    assert is_published(clinic.handle(), RUN, 0)
+    assert all(file.exists() for file in before | live_files(clinic))
+    assert rows_read(clinic) == rows
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EEXIST])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_publication_whose_answer_is_lost_is_one(clinic: Clinic, whole: bool, error: int) -> None:
+    before, rows = live_files(clinic), rows_read(clinic)
+    with shown(clinic, whole=whole, answer=error) as program:
+        assert ended(program) == "published"
+    assert is_published(clinic.handle(), RUN, 0)
+    assert all(file.exists() for file in before | live_files(clinic))
+    assert rows_read(clinic) == rows
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_publication_that_is_stopped_in_its_commit_loses_nothing_of_the_stream(
+    clinic: Clinic, whole: bool, after: bool
+) -> None:
+    with shown(clinic, whole=whole, stop=True, after=after) as program:
+        program.wait_until_stopped()
+        clinic.land([departed(9, DAYS[3])])
+        clinic.speed([DAYS[3]], origin="NEW")
+        program.wake()
+        assert ended(program) == ("published" if after else "TABLE_MOVED")
+    live = latest_commit(live_table(clinic.settings))
+    assert live is not None
+    assert live.note.cut == clinic.cut
+    assert is_published(clinic.handle(), RUN, 0) == after
+    assert all(file.exists() for file in live_files(clinic))
+    rows = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow()
+    assert "NEW" in rows["origin"].to_pylist()
+    assert bool(list((Path(live_table(clinic.settings)) / "builds").glob("replay-*"))) == after
 
 
 @pytest.mark.parametrize("refresh", ["state", "partitions"])

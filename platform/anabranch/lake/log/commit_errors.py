@@ -23,15 +23,22 @@ def commit_error(table: DeltaTable, error: Exception, read: int) -> Exception:
     don't fit the schema)."""
     if delta_table(table.table_uri).version() > read:
         return table_moved(table.table_uri, read, str(error))
+    return commit_unwritten(table.table_uri, table.version(), error)
+
+
+def commit_unwritten(uri: str, read: int, error: Exception) -> Exception:
+    """BrokenState COMMIT_UNWRITTEN for the version after ``read`` (-1: of a table that doesn't exist) if the disk
+    failed, otherwise ``error`` itself."""
     if not isinstance(error, OSError | CommitFailedError) and "os error" not in str(error):
         return error
+    table = f"the table is at version {read}" if read >= 0 else "there is no table"
     return BrokenState(
         "COMMIT_UNWRITTEN",
-        f"{table.table_uri}: version {table.version() + 1} can't be written: {error}",
-        state=f"nothing of this commit was written; the table is at version {table.version()}",
+        f"{uri}: version {read + 1} can't be written: {error}",
+        state=f"nothing of this commit was written; {table}",
         next_step="check that its disk has free space and is writable; the writer tries again by itself",
-        table=table.table_uri,
-        version=table.version(),
+        table=uri,
+        version=read,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from anabranch.core.errors import TryAgain, root_cause
@@ -18,6 +19,8 @@ from anabranch.core.storage import path_of, storage_of
 from anabranch.lake.log.archived_commits import LOG
 from anabranch.lake.log.commit_log import message_of
 
+NO_TABLE: Final = -1
+"""The version that was read before the commit that creates a table."""
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +53,7 @@ def _version_with_mark(uri: str, read: int, mark: str, cause: Exception) -> int 
         try:
             message = message_of(folder, version)
         except FileNotFoundError:
-            if _has_log(folder):
+            if read == NO_TABLE or _has_log(folder):
                 return None
             raise _unknown(uri, version, cause) from cause
         except (OSError, ValueError):
