@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _MOST_FILES = 1.25
 """How many times as many files per partition one of two tables may have."""
+_INDEXED = "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns"
 
 
 class DifferentRows(AssertionError):
@@ -29,11 +31,13 @@ class DifferentLayout(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table's files lie: mean number of files per partition, codecs, and whether bounds of columns are logged."""
+    """How a table's files lie: mean number of files per partition, codecs, its columns, and those of them whose bounds
+    are in the log."""
 
     files: float
     codecs: frozenset[str]
-    bounds: bool
+    columns: frozenset[str]
+    bounds: frozenset[str]
 
 
 def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> int:
@@ -51,13 +55,23 @@ def check_layout(ours: str, theirs: str) -> str:
     """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier."""
     mine, others = layout_of(ours), layout_of(theirs)
     many = max(mine.files, others.files) > _MOST_FILES * min(mine.files, others.files)
-    if many or mine.codecs != others.codecs or mine.bounds != others.bounds:
-        raise DifferentLayout(f"ours: {mine}; theirs: {others}")
-    statistics = "with" if mine.bounds else "without"
+    both = mine.columns & others.columns
+    if many or mine.codecs != others.codecs or mine.bounds & both != others.bounds & both:
+        raise DifferentLayout(f"ours: {mine}; theirs: {others}; bounds: {sorted((mine.bounds ^ others.bounds) & both)}")
     return (
         f"Both tables have the same layout: {mine.files:.1f} and {others.files:.1f} files per partition, "
-        f"{'/'.join(sorted(mine.codecs))}, {statistics} bounds of columns in the log."
+        f"{'/'.join(sorted(mine.codecs))}, bounds of the same {len(mine.bounds & both)} columns in the log."
     )
+
+
+@contextmanager
+def indexed(spark: SparkSession, columns: Sequence[str]) -> Iterator[None]:
+    """Tables that Delta makes meanwhile have bounds of these columns alone, as our landing table."""
+    spark.conf.set(_INDEXED, ",".join(columns))
+    try:
+        yield
+    finally:
+        spark.conf.unset(_INDEXED)
 
 
 def layout_of(uri: str) -> Layout:
@@ -66,7 +80,8 @@ def layout_of(uri: str) -> Layout:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [name for name in actions.column_names if name.startswith("partition.")]
     partitions = actions.group_by(columns).aggregate([]).num_rows if columns else 1
-    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _has_bounds(table))
+    columns = frozenset(_leaves(pa.schema(table.schema().to_arrow())))
+    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), columns, _bounds(table))
 
 
 def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
@@ -77,15 +92,27 @@ def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
     return found
 
 
-def _has_bounds(table: DeltaTable) -> bool:
-    """Whether the newest commit that added files logged bounds with all of them."""
+def _leaves(fields: Iterable[pa.Field], path: str = "") -> Iterator[str]:
+    for field in fields:
+        below = pa.types.is_struct(field.type)
+        yield from _leaves(field.type, f"{path}{field.name}.") if below else [f"{path}{field.name}"]
+
+
+def _bounds(table: DeltaTable) -> frozenset[str]:
+    """The columns of which the newest commit that added files logged bounds, with any of them."""
     log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
     for version in range(table.version(), -1, -1):
         lines = (log / f"{version:020d}.json").read_text().splitlines()
         added = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
         if added:
-            return all(json.loads(file.get("stats") or "{}").get("minValues") for file in added)
-    return False
+            least = (json.loads(file.get("stats") or "{}").get("minValues", {}) for file in added)
+            return frozenset(column for values in least for column in _named(values))
+    return frozenset()
+
+
+def _named(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield from _named(value, f"{path}{name}.") if isinstance(value, Mapping) else [f"{path}{name}"]
 
 
 def _checksum(frame: DataFrame) -> tuple[int, int, int]:
