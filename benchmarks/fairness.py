@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-_MOST_FILES = 1.25
-"""How many times as many files per partition one of two tables may have."""
-_INDEXED = "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns"
+_MOST_MORE = 1.25
+"""How many times as many files per partition, or columns with bounds, one of two tables may have."""
 
 
 class DifferentRows(AssertionError):
@@ -31,12 +29,10 @@ class DifferentLayout(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table's files lie: mean number of files per partition, codecs, its columns, and those of them whose bounds
-    are in the log."""
+    """How a table's files lie: mean number of files per partition, codecs, and the columns whose bounds are logged."""
 
     files: float
     codecs: frozenset[str]
-    columns: frozenset[str]
     bounds: frozenset[str]
 
 
@@ -54,24 +50,20 @@ def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> in
 def check_layout(ours: str, theirs: str) -> str:
     """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier."""
     mine, others = layout_of(ours), layout_of(theirs)
-    many = max(mine.files, others.files) > _MOST_FILES * min(mine.files, others.files)
-    both = mine.columns & others.columns
-    if many or mine.codecs != others.codecs or mine.bounds & both != others.bounds & both:
-        raise DifferentLayout(f"ours: {mine}; theirs: {others}; bounds: {sorted((mine.bounds ^ others.bounds) & both)}")
+    if (
+        mine.codecs != others.codecs
+        or _differ(mine.files, others.files)
+        or _differ(len(mine.bounds), len(others.bounds))
+    ):
+        raise DifferentLayout(f"ours: {mine}; theirs: {others}")
     return (
         f"Both tables have the same layout: {mine.files:.1f} and {others.files:.1f} files per partition, "
-        f"{'/'.join(sorted(mine.codecs))}, bounds of the same {len(mine.bounds & both)} columns in the log."
+        f"{'/'.join(sorted(mine.codecs))}, bounds of {len(mine.bounds)} and {len(others.bounds)} columns in the log."
     )
 
 
-@contextmanager
-def indexed(spark: SparkSession, columns: Sequence[str]) -> Iterator[None]:
-    """Tables that Delta makes meanwhile have bounds of these columns alone, as our landing table."""
-    spark.conf.set(_INDEXED, ",".join(columns))
-    try:
-        yield
-    finally:
-        spark.conf.unset(_INDEXED)
+def _differ(one: float, other: float) -> bool:
+    return max(one, other) > _MOST_MORE * min(one, other)
 
 
 def layout_of(uri: str) -> Layout:
@@ -80,8 +72,7 @@ def layout_of(uri: str) -> Layout:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [name for name in actions.column_names if name.startswith("partition.")]
     partitions = actions.group_by(columns).aggregate([]).num_rows if columns else 1
-    columns = frozenset(_leaves(pa.schema(table.schema().to_arrow())))
-    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), columns, _bounds(table))
+    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _bounds(table))
 
 
 def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
@@ -90,12 +81,6 @@ def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
         group = pq.read_metadata(Path(uri) / path).row_group(0)
         found |= {group.column(index).compression for index in range(group.num_columns)}
     return found
-
-
-def _leaves(fields: Iterable[pa.Field], path: str = "") -> Iterator[str]:
-    for field in fields:
-        below = pa.types.is_struct(field.type)
-        yield from _leaves(field.type, f"{path}{field.name}.") if below else [f"{path}{field.name}"]
 
 
 def _bounds(table: DeltaTable) -> frozenset[str]:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from benchmarks.fairness import indexed
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -43,8 +41,6 @@ TYPES = {
     },
     "flight.cancelled": {**_FLIGHT, "scheduled_departure": "timestamp"},
 }
-INDEXED = ("partition", "offset", "append_time", "type", "event_time")
-"""The columns with bounds in Delta's log: those of our landing table."""
 _ENVELOPE = (
     "id string, source string, type string, subject string, "
     "time timestamp, senttime timestamp, receivedtime timestamp, dataschema string"
@@ -94,6 +90,11 @@ def start(
     events = parsed(records)
     if unique:
         events = events.withWatermark("append_time", "7 days").dropDuplicatesWithinWatermark(["source", "event_id"])
-    written = events.writeStream.format("delta").outputMode("append").partitionBy("event_date")
-    with indexed(spark, INDEXED):
-        return written.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(target)
+    return (
+        events.writeStream.format("delta")
+        .outputMode("append")
+        .partitionBy("event_date")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start(target)
+    )
