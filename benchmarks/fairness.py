@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_FILES = 1.25
-"""How many times as many files per partition one of two tables may have."""
+_MOST_MORE = 1.25
+"""How many times as many files per partition, or columns with bounds, one of two tables may have."""
 
 
 class DifferentRows(AssertionError):
@@ -29,11 +29,11 @@ class DifferentLayout(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table's files lie: mean number of files per partition, codecs, and whether bounds of columns are logged."""
+    """How a table's files lie: mean number of files per partition, codecs, and the columns whose bounds are logged."""
 
     files: float
     codecs: frozenset[str]
-    bounds: bool
+    bounds: frozenset[str]
 
 
 def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> int:
@@ -50,14 +50,20 @@ def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> in
 def check_layout(ours: str, theirs: str) -> str:
     """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier."""
     mine, others = layout_of(ours), layout_of(theirs)
-    many = max(mine.files, others.files) > _MOST_FILES * min(mine.files, others.files)
-    if many or mine.codecs != others.codecs or mine.bounds != others.bounds:
+    if (
+        mine.codecs != others.codecs
+        or _differ(mine.files, others.files)
+        or _differ(len(mine.bounds), len(others.bounds))
+    ):
         raise DifferentLayout(f"ours: {mine}; theirs: {others}")
-    statistics = "with" if mine.bounds else "without"
     return (
         f"Both tables have the same layout: {mine.files:.1f} and {others.files:.1f} files per partition, "
-        f"{'/'.join(sorted(mine.codecs))}, {statistics} bounds of columns in the log."
+        f"{'/'.join(sorted(mine.codecs))}, bounds of {len(mine.bounds)} and {len(others.bounds)} columns in the log."
     )
+
+
+def _differ(one: float, other: float) -> bool:
+    return max(one, other) > _MOST_MORE * min(one, other)
 
 
 def layout_of(uri: str) -> Layout:
@@ -66,7 +72,7 @@ def layout_of(uri: str) -> Layout:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [name for name in actions.column_names if name.startswith("partition.")]
     partitions = actions.group_by(columns).aggregate([]).num_rows if columns else 1
-    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _has_bounds(table))
+    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _bounds(table))
 
 
 def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
@@ -77,15 +83,21 @@ def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
     return found
 
 
-def _has_bounds(table: DeltaTable) -> bool:
-    """Whether the newest commit that added files logged bounds with all of them."""
+def _bounds(table: DeltaTable) -> frozenset[str]:
+    """The columns of which the newest commit that added files logged bounds, with any of them."""
     log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
     for version in range(table.version(), -1, -1):
         lines = (log / f"{version:020d}.json").read_text().splitlines()
         added = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
         if added:
-            return all(json.loads(file.get("stats") or "{}").get("minValues") for file in added)
-    return False
+            least = (json.loads(file.get("stats") or "{}").get("minValues", {}) for file in added)
+            return frozenset(column for values in least for column in _named(values))
+    return frozenset()
+
+
+def _named(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield from _named(value, f"{path}{name}.") if isinstance(value, Mapping) else [f"{path}{name}"]
 
 
 def _checksum(frame: DataFrame) -> tuple[int, int, int]:

@@ -43,9 +43,12 @@ LONGEST = 400.0
 _MEGABYTE = 2**20
 
 
+IDLE, LOADED, IDLE_AGAIN = "idle", "at 1,000 events/s", "idle again, behind them"
+
+
 @dataclass(frozen=True, slots=True)
-class Idle:
-    """The platform while nothing is asked of it: of one core, and in bytes (PSS), by window."""
+class Load:
+    """What the platform takes while no run goes on: of one core, and in bytes (PSS), by window."""
 
     cores: tuple[float, ...]
     memory: tuple[float, ...]
@@ -67,7 +70,7 @@ def run(world: World) -> Report:
     with _platform(world) as settings, Client(airflow_address(settings), airflow_login(settings)) as client:
         # The first one tries the function on samples of each contract version, too.
         again(DAY if world.size == "tiny" else FIRST_RUN, FIRST, FIRST if world.size == "tiny" else last)
-        idle = _idle(settings, world)
+        loads = {IDLE: _load(IDLE, settings, world.pick((1, 2.0), (3, 10.0), (5, 30.0)))}
         if world.size != "tiny":
             for number in range(world.runs):
                 day = FIRST + timedelta(days=1 + number)
@@ -75,13 +78,16 @@ def run(world: World) -> Report:
                 again(MONTH, FIRST, last)
         if not world.platform:  # its other users count what has landed
             with live_events(settings, world) as live:
+                # With the runs behind it, eight minutes of events.
+                loads[LOADED] = _load(LOADED, settings, world.pick((1, 2.0), (3, 10.0), (5, 60.0)))
                 for number in range(world.runs):
                     day = FIRST + timedelta(days=1 + number)
                     again(BUSY, day, day)
                     if not live.is_alive():
                         raise RuntimeError("the events ended before the runs")
             waited += _waited(settings, world, windows[-world.runs :])
-    return _report({name: found for name, found in samples.items() if found}, events, idle, tuple(waited))
+            loads[IDLE_AGAIN] = _load(IDLE_AGAIN, settings, world.pick((1, 2.0), (3, 10.0), (5, 30.0)))
+    return _report({name: found for name, found in samples.items() if found}, events, loads, tuple(waited))
 
 
 def _waited(settings: Settings, world: World, windows: Sequence[tuple[float, float]]) -> Iterator[float]:
@@ -177,18 +183,17 @@ def _time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _idle(settings: Settings, world: World) -> Idle:
-    """What all processes of the platform take while no run goes on."""
-    windows, seconds = world.pick((1, 2.0), (3, 10.0), (5, 30.0))
-    time.sleep(world.pick(0, 20, 20))
+def _load(name: str, settings: Settings, windows: tuple[int, float]) -> Load:
+    """What all processes of the platform take while no run goes on. ``windows``: how many, and their seconds."""
+    time.sleep(min(20.0, 2 * windows[1]))
     cores, memory = [], []
-    for _ in range(int(windows)):
+    for _ in range(windows[0]):
         before, begun = _cpu_seconds(settings), time.monotonic()
-        time.sleep(seconds)
+        time.sleep(windows[1])
         cores.append((_cpu_seconds(settings) - before) / (time.monotonic() - begun))
         memory.append(float(sum(part.memory_bytes for part in lifecycle.status(settings))))
-        print(f"    idle: {cores[-1]:.2f} of a core, {memory[-1] / _MEGABYTE:,.0f} MB", flush=True)
-    return Idle(tuple(cores), tuple(memory))
+        print(f"    {name}: {cores[-1]:.2f} of a core, {memory[-1] / _MEGABYTE:,.0f} MB", flush=True)
+    return Load(tuple(cores), tuple(memory))
 
 
 def _cpu_seconds(settings: Settings) -> float:
@@ -226,24 +231,27 @@ def live_events(settings: Settings, world: World) -> Iterator[threading.Thread]:
 
 
 def _report(
-    samples: Mapping[str, Sequence[Sample]], events: Mapping[str, int], idle: Idle, waited: tuple[float, ...]
+    samples: Mapping[str, Sequence[Sample]],
+    events: Mapping[str, int],
+    loads: Mapping[str, Load],
+    waited: tuple[float, ...],
 ) -> Report:
     def seconds(name: str) -> tuple[float, ...]:
         return tuple(sample.seconds for sample in samples[name])
 
     figures = [
         Figure("day_again.idle", "one day, from the click until it is published", seconds(DAY), " s", 1, 25.0, False),
-        Figure("day_again.cpu", "the idle platform, of a core", idle.cores, "", 2, 0.15, False),
-        Figure(
-            "day_again.memory", "memory of the idle platform", tuple(m / _MEGABYTE for m in idle.memory), " MB", 0,
-            3072.0, False,
-        ),
-    ]  # fmt: skip
+        *_load_figures("day_again", "the idle platform", loads[IDLE], 0.15, 3072.0),
+    ]
     if BUSY in samples:
         what = "one day beside 1,000 events/s"
         figures.insert(1, Figure("day_again.busy", what, seconds(BUSY), " s", 1, 75.0, False))
         what = "from an event's append to its rows, beside such a run: p99 of the slowest of three views"
         figures.insert(2, Figure("day_again.freshness", what, waited, " s", 1, 10.0, False))
+        figures += [
+            *_load_figures("day_again.loaded", "the platform at 1,000 events/s", loads[LOADED], 1.55, 4608.0),
+            *_load_figures("day_again.after", "idle, with eight minutes of these", loads[IDLE_AGAIN], 0.15, 3072.0),
+        ]
     if MONTH in samples:
         what = "a month, from the click until it is published"
         figures.insert(1, Figure("day_again.month", what, seconds(MONTH), " s", 1))
@@ -257,6 +265,14 @@ def _report(
         (),
         {name: found for name, found in all_seconds(samples).items() if name in (DAY, MONTH, BUSY)},
     )
+
+
+def _load_figures(name: str, what: str, load: Load, cores: float, megabytes: float) -> list[Figure]:
+    memory = tuple(each / _MEGABYTE for each in load.memory)
+    return [
+        Figure(f"{name}.cpu", f"{what}, of a core", load.cores, "", 2, cores, False),
+        Figure(f"{name}.memory", f"{what}: memory", memory, " MB", 0, megabytes, False),
+    ]
 
 
 def _stages(samples: Mapping[str, Sequence[Sample]]) -> Table:

@@ -16,6 +16,8 @@ from anabranch.lake import latest_commit
 from anabranch.lake.layout import landing_table
 from anabranch.views.model.handle import ViewHandle
 
+from benchmarks.cases.batch import COLUMNS
+from benchmarks.fairness import check_layout, check_same
 from benchmarks.figures import Figure, Report, Sample, Samples, all_seconds, jobs_table, ratios, stages_table
 from benchmarks.handwritten import speed as handwritten
 from benchmarks.timing import finish, in_turn, spans
@@ -36,7 +38,7 @@ STAGES = {
 
 
 def run(world: World) -> Report:
-    samples, events = _walked(world), landed_events(world)
+    (samples, notes), events = _walked(world), landed_events(world)
     return Report(
         "replay_alone",
         "A replay by itself",
@@ -54,7 +56,7 @@ def run(world: World) -> Report:
             ),
             Figure("replay_alone.least", "that stream, then that batch: their time, of the stream", _least(samples)),
         ),
-        (),
+        notes,
         all_seconds(samples),
     )
 
@@ -64,7 +66,7 @@ def _least(samples: Samples) -> tuple[float, ...]:
     return tuple((stream.seconds + batch.seconds) / stream.seconds for stream, batch in pairs)
 
 
-def _walked(world: World) -> dict[str, list[Sample]]:
+def _walked(world: World) -> tuple[dict[str, list[Sample]], tuple[str, ...]]:
     settings, view, topic = world.settings, world.view, world.topic
     landing, runs = landing_table(settings, topic.name), iter(range(1_000))
     handle = ViewHandle(settings, view, topic)
@@ -92,9 +94,15 @@ def _walked(world: World) -> dict[str, list[Sample]]:
             return Sample(time.perf_counter() - begun)
 
         samples = in_turn({ALL: replayed, STREAM: by_hand, BATCH: batch}, world.runs, world.warm_ups(1))
+        theirs, read = str(world.settings.home.parent / "handwritten-replay" / "table"), spark.read.format("delta").load
+        rows = check_same(read(str(handle.speed_table)), read(theirs), COLUMNS)
+        layout = check_layout(str(handle.speed_table), theirs)
     shutil.rmtree(handle.speed_table)
     if latest_commit(handle.batch_table) is None:  # what was staged here alone; other benchmarks publish
         shutil.rmtree(handle.batch_table)
     for folder in (handle.speed_checkpoint, handle.replay_checkpoints):
         shutil.rmtree(folder, ignore_errors=True)
-    return {name: list(found) for name, found in samples.items()}
+    return {name: list(found) for name, found in samples.items()}, (
+        f"Both made the same {rows:,} rows ({', '.join(COLUMNS)} compared).",
+        layout,
+    )
