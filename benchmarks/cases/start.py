@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def _up(settings: Settings, parts: list[str]) -> Sample:
 def _demo(settings: Settings) -> Sample:
     begun = time.monotonic()
     command = [sys.executable, "-m", "anabranch.apps.cli.main", "demo"]
-    with subprocess.Popen(command, env=environment(settings), stdout=subprocess.PIPE, text=True) as running:
+    environ = {**os.environ, **environment(settings)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         two_acts = seconds_until(THIRD_ACT, running.stdout, begun)
     if running.returncode or two_acts is None:
