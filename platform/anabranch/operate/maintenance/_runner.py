@@ -43,13 +43,15 @@ def maintain(settings: Settings, policy: Policy | None = None, *, plan: bool = F
     with ExitStack() as held:
         if not plan:
             held.enter_context(locked(settings.locks / "maintenance", refusal=_running()))
-        clock = read_clock(settings) if plan else note_clock(settings)
-        policy_in_force = policy or Policy(keep_days=settings.keep_days, now=unjumped(clock))
-        if policy is None and (jumped := jump_text(clock)):
-            found.append(Action(ActionKind.HELD_BACK, "clock", f"{jumped}; ages are measured without that for 30 days"))
+        if policy is None:
+            clock = read_clock(settings) if plan else note_clock(settings)
+            policy = Policy(keep_days=settings.keep_days, now=unjumped(clock))
+            if jumped := jump_text(clock):
+                said = f"{jumped}; ages are measured without that for 30 days"
+                found.append(Action(ActionKind.HELD_BACK, "clock", said))
         if not plan:
             found += _tidied(settings)
-        for where, step in _steps(settings, policy_in_force, plan=plan):
+        for where, step in _steps(settings, policy, plan=plan):
             try:
                 for action in step():
                     log.info("%s", action)
