@@ -82,6 +82,27 @@ def test_a_commit_that_is_in_keeps_its_files_whatever_failed_behind_it(clinic: C
 
 
 @pytest.mark.parametrize("whole", [True, False])
+def test_an_error_behind_the_commit_that_nothing_names_takes_nothing_away(
+    clinic: Clinic, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows
+
+    def fails_afterwards(act: Any) -> Any:
+        def commit(*given: Any) -> None:
+            act(*given)
+            raise ZeroDivisionError
+
+        return commit
+
+    for act in ("refresh", "replace"):
+        monkeypatch.setattr(SpeedTable, act, fails_afterwards(getattr(SpeedTable, act)))
+    with pytest.raises(ZeroDivisionError):
+        show(clinic, whole=whole)
+    assert is_published(clinic.handle(), RUN, 0)
+    assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
+
+
+@pytest.mark.parametrize("whole", [True, False])
 def test_where_nobody_knows_nothing_is_taken_away(clinic: Clinic, whole: bool) -> None:
     def builds() -> set[Path]:
         return set((Path(live_table(clinic.settings)) / "builds").glob("replay-*/**/*.parquet"))

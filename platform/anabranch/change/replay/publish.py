@@ -11,10 +11,11 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from anabranch.compute.speed.checkpoint_handover import REPLAY, id_of, owner_of
 from anabranch.compute.speed.table import SpeedTable
-from anabranch.core.errors import TryAgain
+from anabranch.core.errors import AnabranchError, TryAgain
 from anabranch.core.storage import discard
 from anabranch.lake import Commit, commit_history, latest_commit, open_table
 from anabranch.lake.cut import Cut
@@ -108,8 +109,8 @@ def _live(view: ViewHandle, like: str) -> SpeedTable:
 def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> Iterator[list[StagedFile]]:
     """Stage the source table's files in ``target``.
 
-    If the commit fails, they are deleted. They stay if its outcome is unknown, or after a signal: maintenance then
-    deletes them if no commit refers to them."""
+    After an error they are deleted if the target has none of them. They stay where nobody knows, or after a signal:
+    maintenance then deletes them if no commit refers to them."""
     actions = pa.table(delta_table(source).get_add_actions(flatten=True))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     if days is not None:
@@ -120,6 +121,15 @@ def _linked(source: str, target: str, run: str, days: Sequence[date] | None) -> 
     try:
         yield stage_links(source, paths, target, build)
     except Exception as error:
-        if not (isinstance(error, TryAgain) and error.code == "COMMIT_UNKNOWN"):
+        unknown = isinstance(error, TryAgain) and error.code == "COMMIT_UNKNOWN"
+        if not unknown and not _may_hold(target, build):
             discard(Path(target) / BUILDS / build)
         raise
+
+
+def _may_hold(uri: str, build: str) -> bool:
+    """Whether the table has files of the build, or can't be read: an error may have come up behind the commit."""
+    try:
+        return any(f"/{build}/" in path for path in delta_table(uri).file_uris())
+    except (AnabranchError, DeltaError, OSError):
+        return True
