@@ -273,5 +273,6 @@ def test_random_sequences(prepared: Path, in_memory: Path) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1_800)
 def test_a_thousand_random_sequences(prepared: Path, in_memory: Path) -> None:
     random_sequences(prepared, in_memory, 1_000)
