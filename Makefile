@@ -38,7 +38,7 @@ tasks: setup browser
 # Some hours; docs/sweep-report keeps what was run. TESTS="tests/faults/test_bank.py" runs a part, MORE=1 what hasn't passed
 # yet; a test that is skipped makes it fail.
 sweep: setup browser rabbitmq faketime
-	@$(BIN)/pytest -m sweep -n 2 --dist loadfile --sweep-report docs/sweep-report.md $(if $(MORE),--sweep-more) $(TESTS)
+	@$(BIN)/pytest -m sweep -n 2 --dist loadfile --sweep-report=docs/sweep-report.md $(if $(MORE),--sweep-more) $(TESTS)
 
 # Kills at every commit point, for hours; SAMPLE=40 takes so many of them, MINUTES=60 so long, SEED the same ones again,
 # and MORE=1 goes on with what docs/crash-report has.

@@ -1,8 +1,8 @@
 """What ``make sweep`` has run, kept from run to run: a plugin of pytest, and the page that it writes.
 
-``--sweep-report docs/sweep-report.md`` writes the page, and beside it (.jsonl) each test's last result, after each
-test: a sweep of hours may be killed, too. With ``--sweep-more`` only what hasn't passed yet is run. A test that is
-skipped makes the run fail: nothing is left out unseen.
+``--sweep-report=docs/sweep-report.md`` writes the page, and beside it (.jsonl) each test's last result, after each
+test: a sweep of hours may be killed, too. With ``--collect-only`` it says what has no result yet, with ``--sweep-more``
+only what hasn't passed yet is run. A test that is skipped makes the run fail: nothing is left out unseen.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ class Sweep:
 
     def _collected(self, tests: Iterable[str]) -> None:
         self._kept.collected({*tests, *self._done}, self._whole)
+        write(self._report, self._kept)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._worker:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from anabranch.core.project_folder import project_root
 from support.checkout import commit, today
 from support.sweep_report import Kept, Result, page, read, write
 
@@ -56,6 +57,8 @@ def results(kept: Kept) -> dict[str, str]:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadfile")], ids=["alone", "workers"])
 def test_parts_make_a_whole_and_more_runs_what_has_not_passed(folder: Path, workers: tuple[str, ...]) -> None:
+    assert swept(folder, "--collect-only")[2].missing[0] == "tests/test_long.py::test_each[a|b]"
+    assert "**0 of 5 tests have passed: 0 failed, 0 skipped, 5 without a" in (folder / "sweep.md").read_text()
     code, said, kept = swept(folder, "tests/test_other.py", *workers)
     assert (code, results(kept)) == (0, {"test_other": "passed"})
     code, said, kept = swept(folder, *workers)
@@ -70,6 +73,18 @@ def test_parts_make_a_whole_and_more_runs_what_has_not_passed(folder: Path, work
     assert (code, set(results(kept).values())) == (0, {"passed"})
     assert "2 passed" in said
     assert swept(folder, "--sweep-more", *workers)[0] == 0, "nothing is left"
+
+
+def test_make_sweep_gives_its_options_as_pytest_takes_them(folder: Path) -> None:
+    """With a blank for the "=", pytest takes the report for what is to be tested, and knows no option of ours."""
+    (given,) = re.findall(r"(--sweep-report.*?) \$\(", (project_root() / "Makefile").read_text())
+    (folder / "docs").mkdir()
+    (folder / "docs" / "sweep-report.md").touch()  # of a run before
+    (folder / "tests" / "conftest.py").write_text('pytest_plugins = ["support.sweep_report"]')
+    plugin = ["-q", "-p", "no:cacheprovider", "--collect-only", *given.split()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-m", "pytest", *plugin], cwd=folder, env=environment, check=True)
+    assert len(read(folder / "docs" / "sweep-report.jsonl").missing) == 5
 
 
 def test_a_skip_alone_fails_the_sweep(folder: Path) -> None:
