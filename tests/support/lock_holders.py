@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-STOP = "\nimport os, signal; os.kill(os.getpid(), signal.SIGSTOP)\n"
-"""A line of Python that stops its process there."""
 HOLD = """
 import subprocess, sys, time
 from pathlib import Path
@@ -28,7 +26,8 @@ with locked(path, shared=shared, wait=5):
 def program(code: str, *given: str) -> Iterator[subprocess.Popen[str]]:
     """Python in a process of its own, killed at the end of the block."""
     command = [sys.executable, "-c", code, *given]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # tests' support as well
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             yield process
         finally:

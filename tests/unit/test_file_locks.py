@@ -21,7 +21,7 @@ from support.lock_holders import holder, program, stop, wait_until_stopped
 from support.processes import alive, eventually
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(120)]
-SECONDS = 1.5
+SECONDS = 1.0
 ATTACH, DETACH = 16, 17
 
 
@@ -123,7 +123,11 @@ def test_one_in_a_debugger_keeps_its_lock(lock: Path) -> None:
 def test_a_process_that_only_has_the_number_of_a_holder_is_not_ended(lock: Path) -> None:
     """A pid that is used again, after a holder was killed; and one that waits for the lock."""
     waits = "import sys, time; file = open(sys.argv[1], 'a'); print(1, flush=True); time.sleep(600)"
-    with holder(lock) as (holds, _), program("import time; time.sleep(600)") as other, program(waits, str(lock)) as open_:
+    with (
+        holder(lock) as (holds, _),
+        program("import time; time.sleep(600)") as other,
+        program(waits, str(lock)) as open_,
+    ):
         note = lock.with_name(f"{lock.name}.holder-left")
         note.write_text(f"pid {other.pid} on {os.uname().nodename} since 2013-01-01 05:00:00 UTC: replay")
         assert open_.stdout is not None

@@ -1,7 +1,7 @@
 """Who holds a file lock, and the end of a holder that is stopped (ADR 50).
 
-The kernel is asked who holds a lock now, so nothing that a crash leaves can mislead. What holders write next to the lock
-is text for people, about processes that can't be seen from here: those of another container.
+The kernel is asked who holds a lock now, so nothing that a crash leaves can mislead. What holders write next to the
+lock is text for people, about processes that can't be seen from here: those of another container.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ class Holders:
         said = _described(pid)
         try:
             process = os.pidfd_open(pid)  # a number that is reused meanwhile names another process, this doesn't
-        except OSError:
+        except ProcessLookupError:
             return True
+        except OSError:  # the system doesn't allow it
+            return False
         try:
             if _stopped_state(pid) != state or not _holds(pid, os.fstat(self.file)):
                 return False
@@ -104,11 +106,11 @@ def holders_of(file: int) -> list[int]:
 
 def _holds(pid: int, lock: os.stat_result) -> bool:
     with suppress(OSError):  # it has ended, or is another user's
-        for name in os.listdir(_PROCESSES / str(pid) / "fd"):
+        for file in (_PROCESSES / str(pid) / "fd").iterdir():
             with suppress(OSError):
-                found = os.stat(_PROCESSES / str(pid) / "fd" / name)
+                found = file.stat()
                 if (found.st_dev, found.st_ino) == (lock.st_dev, lock.st_ino):
-                    text = (_PROCESSES / str(pid) / "fdinfo" / name).read_text()
+                    text = (_PROCESSES / str(pid) / "fdinfo" / file.name).read_text()
                     if "\nlock:" in text:  # a file that is only open has none
                         return True
     return False
@@ -138,7 +140,7 @@ def _engine_of(pid: int) -> list[psutil.Process]:
     its end. The JVM of spark-submit is its parent."""
     with suppress(psutil.Error, OSError):
         process, session = psutil.Process(pid), os.getsid(pid)
-        found = [each for each in process.children(recursive=True) if _is_in(each, session)]
+        found = [each for each in process.children(recursive=True) if _is_in(each, session) and each.pid != os.getpid()]
         parent = process.parent()
         if parent is not None and _is_in(parent, session) and "SparkSubmit" in " ".join(parent.cmdline()):
             found.append(parent)
@@ -170,8 +172,8 @@ def _shortened(command: list[str]) -> str:
 def noted(path: Path, *, alone: bool) -> Iterator[None]:
     """Say next to the lock ``path`` who holds it, for people in other containers. ``alone``: nobody else holds it, so
     other notes are left by killed processes. A disk that takes no note is no reason not to go on."""
-    note = path.with_name(f"{_prefix(path)}{uuid4().hex[:8]}")
-    with suppress(OSError):
+    note = path.with_name(f"{_prefix(path)}{uuid4().hex}")
+    with suppress(OSError, psutil.Error):
         for old in _notes(path):
             if alone or _is_left(old.read_text(errors="replace")):
                 old.unlink(missing_ok=True)

@@ -149,9 +149,7 @@ def running(settings: Settings, parts: Sequence[str] = (), progress: Progress = 
 @contextmanager
 def _start_lock(settings: Settings) -> Iterator[None]:
     """Holds the start lock. The kernel releases it when the process ends, so a killed start leaves no lock."""
-    running = TryAgain(
-        "START_RUNNING", "another `anabranch up` is running", next_step="wait for it: anabranch status"
-    )
+    running = TryAgain("START_RUNNING", "another `anabranch up` is running", next_step="wait for it: anabranch status")
     with locked(settings.run / ".lock", refusal=running):
         yield
 
