@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from anabranch.change.replay.rate_limit import Pace
 from anabranch.change.replay.request import ReplayRequest
@@ -24,7 +25,7 @@ from deltalake import DeltaTable
 from support.landed_history import DELAYS, history
 from support.landed_sample import FLIGHTS
 from support.processes import alive, eventually
-from support.real_programs import process
+from support.real_programs import Process, process
 from support.running_replay import in_the_middle, replay, standing
 
 if TYPE_CHECKING:
@@ -40,16 +41,21 @@ WHERE, LIVE, sys.argv[1:] = sys.argv[1], sys.argv[2], sys.argv[3:]
 settle = commits.commit_or_confirm
 
 def stops(uri, read, mark, commit):
-    if WHERE == "before" and uri.endswith(LIVE):
+    if WHERE == "before" and LIVE in uri:
         os.kill(os.getpid(), signal.SIGSTOP)
     version = settle(uri, read, mark, commit)
-    if WHERE == "after" and uri.endswith(LIVE):
+    if WHERE == "after" and LIVE in uri:
         os.kill(os.getpid(), signal.SIGSTOP)
     return version
 
 commits.commit_or_confirm = stops
 leave(main())
 """
+
+
+def is_stopped(program: Process) -> bool:
+    assert program.popen.poll() is None, program.said[-2_000:]
+    return program.members()[0].status() == psutil.STATUS_STOPPED
 
 
 def live(settings: Settings) -> str:
@@ -77,7 +83,7 @@ def test_inside_its_publication_it_is_ended_and_its_next_try_publishes_once(
     history(spark, settings)
     before = rows(settings)
     with process(settings, "replay", arguments=[where, live(settings), *replay("one")], code=STOPS) as zombie:
-        eventually(lambda: zombie.members() and zombie.members()[0].status() == "stopped", 60)
+        eventually(lambda: is_stopped(zombie), 60)
         family = zombie.members()
         assert zombie.has_engine
         assert len(published_by(settings)) == (where == "after")
