@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psutil
@@ -56,6 +57,10 @@ leave(main())
 def is_stopped(program: Process) -> bool:
     assert program.popen.poll() is None, program.said[-2_000:]
     return program.members()[0].status() == psutil.STATUS_STOPPED
+
+
+def waits(successor: Process) -> bool:
+    return "waiting for the lock" in successor.said
 
 
 def live(settings: Settings) -> str:
@@ -160,7 +165,7 @@ def test_its_successor_is_refused_if_it_wakes_before_the_time_is_up_and_it_goes_
         ):
             successors = (again, other)
             for successor in successors:
-                eventually(lambda each=successor: "waiting for the lock" in each.said, 60)
+                eventually(partial(waits, successor), 60)
             assert standing(settings, "one") == before, "a successor has changed what it doesn't have"
             paused.signal_all(signal.SIGCONT)
             for successor in successors:

@@ -68,8 +68,7 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
     permanently.
 
     Raises Conflict REPLAY_RUNNING while another replay of this version runs, or was killed and hasn't ended. TryAgain
-    REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish, LOCK_HELD if landing's files
-    are being deleted for ten minutes: call it again.
+    REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish, or LOCK_HELD: call it again.
     """
     view = request.view
     known = read_state(view, request.run)
