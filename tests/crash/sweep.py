@@ -22,8 +22,8 @@ _NUMBER = re.compile(r"\d+")
 TRIES, TRIES_OF_A_COMMIT = 2, 6
 """Of each point: once before it and once after it; of a commit of a table three times each way."""
 _COMMIT = re.compile(r"/_delta_log/<n>\.json$")
-_SHARED = re.compile(r"^(tmp|warehouse|logs)/|/__pycache__/")
-"""What belongs to no state: Spark's scratch folder, Python's byte code."""
+_SHARED = re.compile(r"^(tmp|warehouse|logs|locks)/|/__pycache__/")
+"""What belongs to no state: Spark's scratch folder, Python's byte code, what holders of locks say about themselves."""
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -26,16 +26,21 @@ print(json.dumps(publish_run(load_settings(), json.loads(sys.argv[1]))))
 
 
 class Process:
-    """One of spark_jobs/, with the JVM below it; its output in ``log``."""
+    """One of spark_jobs/, with the JVM below it; its output in ``log``. ``code`` is run in its place."""
 
     def __init__(
-        self, settings: Settings, name: str, more: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
+        self,
+        settings: Settings,
+        name: str,
+        more: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        code: str = "",
     ) -> None:
         settings.logs.mkdir(parents=True, exist_ok=True)
         self.log: Path = settings.logs / f"{name}-{len(list(settings.logs.glob('*')))}.log"
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [sys.executable, str(job_file(settings, name)), *arguments],
+                [sys.executable, *(["-c", code] if code else [str(job_file(settings, name))]), *arguments],
                 cwd=settings.project,
                 env={**os.environ, **environment(settings), **(more or {})},
                 stdin=subprocess.DEVNULL,
@@ -76,11 +81,15 @@ class Process:
 
 @contextlib.contextmanager
 def process(
-    settings: Settings, name: str, more: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
+    settings: Settings,
+    name: str,
+    more: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+    code: str = "",
 ) -> Iterator[Process]:
     """``landing``, ``speed``, ``rebuild`` or ``replay`` for the length of a block; killed at its end, if it still
     runs."""
-    started = Process(settings, name, more, arguments)
+    started = Process(settings, name, more, arguments, code)
     try:
         yield started
     finally:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import psutil
 
+from anabranch.core._file_locks import locked
 from anabranch.core.storage import DISK
+
+__all__ = ["ATOMIC_FOLDERS", "abandoned_drafts", "locked", "write_atomically"]
 
 ATOMIC_FOLDERS: Final = ("control", "run", "secrets")
 """The folders of a home whose files are written with ``write_atomically``."""
@@ -29,18 +29,3 @@ def abandoned_drafts(folder: Path) -> list[Path]:
     """Drafts below ``folder`` whose process was killed before it renamed them."""
     found = [(path, _DRAFT.fullmatch(path.name)) for path in sorted(folder.rglob(".*"))]
     return [path for path, draft in found if draft and path.is_file() and not psutil.pid_exists(int(draft[1]))]
-
-
-@contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = False, refusal: Exception | None = None) -> Iterator[None]:
-    """Hold the file lock ``path``, exclusively or ``shared``; the lock ends with the process. Raises ``refusal``
-    (default: BlockingIOError) when another process holds it, unless ``wait`` is set."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            if refusal is None:
-                raise
-            raise refusal from None
-        yield

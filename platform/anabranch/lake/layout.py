@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import SAFE_NAME, Settings
@@ -163,8 +163,15 @@ def turns(settings: Settings) -> Path:
 
 def landing_files_lock(settings: Settings) -> Path:
     """Held shared while a process starts to read landing commit by commit, exclusively while old files or commits are
-    deleted or archived."""
+    deleted or archived. Nobody waits for ever: who deletes waits ``READERS_BEGIN``, a reader ``FILES_DELETED``, and
+    then says who holds it."""
     return settings.locks / "landing-files"
+
+
+READERS_BEGIN: Final = 600.0
+"""Seconds: a replay or a trial counts the events that it will read first. Deleting files can wait for the next run."""
+FILES_DELETED: Final = 600.0
+"""Seconds: the files of a large table are listed and deleted one by one."""
 
 
 def restoring(settings: Settings) -> Path:

@@ -42,7 +42,7 @@ from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.lake import open_table
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_files_lock
+from anabranch.lake.layout import FILES_DELETED, landing_files_lock
 from anabranch.lake.log.delta_tables import delta_table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def replay(spark: SparkSession, request: ReplayRequest, *, lowest_priority: bool
     permanently.
 
     Raises Conflict REPLAY_RUNNING while another replay of this version runs, or was killed and hasn't ended. TryAgain
-    REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish: call it again.
+    REPLAY_BEHIND or DAYS_TOUCHED if the live stream was ahead in each attempt to publish, or LOCK_HELD: call it again.
     """
     view = request.view
     known = read_state(view, request.run)
@@ -113,7 +113,7 @@ class _Replay:
         self._live = live_location(view)
         mirrors = view.replay_mirrors / request.run
         # A mirror starts at a version from which on no file is missing; from then on maintenance keeps them for it.
-        with locked(landing_files_lock(view.settings), shared=True, wait=True):
+        with locked(landing_files_lock(view.settings), shared=True, wait=FILES_DELETED):
             self._feed = LandingFeed(self._live.landing, mirrors, request.until, self._mirror)
         table = str(view.replay_tables / request.run)
         checkpoint = view.replay_checkpoints / request.run

@@ -17,12 +17,15 @@ _LOOK: Final = 0.1
 _BETWEEN: Final = 5.0
 """Seconds between two steps of a run: for that long after a step the run counts as not yet over."""
 
+_LOCK_SECONDS: Final = 20.0
+"""Landing has the lock for the instant of a question."""
+
 
 @contextmanager
 def run_first(settings: Settings) -> Iterator[None]:
     """Within the block, and for a moment after it, landing leaves the cores to the caller. A kill ends it too."""
     path = _lock(settings)
-    with locked(path, shared=True, wait=True):
+    with locked(path, shared=True, wait=_LOCK_SECONDS):
         try:
             yield
         finally:

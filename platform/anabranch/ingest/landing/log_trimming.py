@@ -23,6 +23,8 @@ from anabranch.lake.log.archived_commits import archive_commits, restore_commits
 from anabranch.lake.log.delta_tables import delta_table, folder_of
 from anabranch.lake.streams.stream_checkpoint import newest_batch, position_in
 
+_LOCK_SECONDS: Final = 20.0
+"""Seconds: the streams of other views start behind this one, and the service tries it again."""
 LOGGER = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 24 * 3600.0
 """Seconds: a stream that was idle for so long doesn't hold back the log; its commits are restored when it starts."""
@@ -63,9 +65,9 @@ class LogTrimmer:
 
 def keep_commits(settings: Settings, landing: str, checkpoint: Path) -> None:
     """Restore the commits of the table at ``landing`` that a stream from ``checkpoint`` needs, and keep them while the
-    stream makes progress. Raises BrokenState CHECKPOINT_UNREADABLE, or OSError."""
+    stream makes progress. Raises BrokenState CHECKPOINT_UNREADABLE, TryAgain LOCK_HELD, or OSError."""
     table = delta_table(landing)
-    with locked(landing_files_lock(settings), shared=True, wait=True):
+    with locked(landing_files_lock(settings), shared=True, wait=_LOCK_SECONDS):
         position = position_in(checkpoint, str(table.metadata().id))
         if position is not None:
             os.utime(_newest_plan(checkpoint))

@@ -14,7 +14,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import listed, storage_of
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.commits import LOG_DAYS
-from anabranch.lake.layout import TableRef, landing_files_lock, versions_below
+from anabranch.lake.layout import READERS_BEGIN, TableRef, landing_files_lock, versions_below
 from anabranch.lake.log.archived_commits import log_files
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.log.rewrite_commits import log_of
@@ -41,7 +41,7 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
     The newest commit is always kept: its metadata says what the table covers."""
     with ExitStack() as held:
         if place.kind == "landing" and not plan:
-            held.enter_context(locked(landing_files_lock(settings), wait=True))
+            held.enter_context(locked(landing_files_lock(settings), wait=READERS_BEGIN))
         table = open_table(place.uri)
         if table is None:
             return

@@ -24,7 +24,7 @@ from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import open_table
 from anabranch.lake.files import BUILDS
-from anabranch.lake.layout import TableRef, VersionRef, landing_files_lock
+from anabranch.lake.layout import READERS_BEGIN, TableRef, VersionRef, landing_files_lock
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, commit_file, read_commit
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.operate.maintenance._concurrent_files import touched
@@ -59,7 +59,7 @@ def vacuum(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) -
     with ExitStack() as held:
         if place.kind == "landing":
             if not plan:  # so that no replay begins meanwhile
-                held.enter_context(locked(landing_files_lock(settings), wait=True))
+                held.enter_context(locked(landing_files_lock(settings), wait=READERS_BEGIN))
             if replay := replay_over(settings, place.name):
                 yield Action(ActionKind.HELD_BACK, str(place), f"no file is deleted: {replay} is under way")
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from anabranch.core.atomic_files import locked
 from anabranch.core.clocks import note_clock
 from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 from anabranch.core.home_format import mark_home
@@ -152,13 +152,8 @@ def running(settings: Settings, parts: Sequence[str] = (), progress: Progress = 
 @contextmanager
 def _start_lock(settings: Settings) -> Iterator[None]:
     """Holds the start lock. The kernel releases it when the process ends, so a killed start leaves no lock."""
-    with (settings.run / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TryAgain(
-                "START_RUNNING", "another `anabranch up` is running", next_step="wait for it: anabranch status"
-            ) from None
+    running = TryAgain("START_RUNNING", "another `anabranch up` is running", next_step="wait for it: anabranch status")
+    with locked(settings.run / ".lock", refusal=running):
         yield
 
 

@@ -18,7 +18,7 @@ from anabranch.core.atomic_files import locked
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.table.event_counts import EpochCounts, events_since
 from anabranch.lake.cut import Cut
-from anabranch.lake.layout import landing_files_lock, landing_table
+from anabranch.lake.layout import FILES_DELETED, landing_files_lock, landing_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.views import View
 
@@ -68,7 +68,7 @@ def mirrored(
     all); they are counted."""
     lock = landing_files_lock(live)
     # Maintenance makes this file before it deletes anything; we make none in a home that isn't ours.
-    with locked(lock, shared=True, wait=True) if lock.exists() else nullcontext():
+    with locked(lock, shared=True, wait=FILES_DELETED) if lock.exists() else nullcontext():
         tables = {topic.name: landing_table(live, topic.name) for topic in topics.each}
         mirrors = {name: Mirror(uri, Path(landing_table(temporary, name))) for name, uri in tables.items()}
         counts = list[EpochCounts]()

@@ -1,0 +1,177 @@
+"""Who holds a lock, and when a holder that is stopped is ended (ADR 50). Every process here is real."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from anabranch.core import _lock_holders
+from anabranch.core.atomic_files import locked
+from anabranch.core.errors import AnabranchError, Conflict, TryAgain
+from support.lock_holders import holder, program, stop, wait_until_stopped
+from support.processes import alive, eventually
+
+pytestmark = [pytest.mark.unit, pytest.mark.timeout(120)]
+SECONDS = 1.0
+ATTACH, DETACH = 16, 17
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lock_holders, "STOPPED_SECONDS", SECONDS)
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "locks" / "replay-delays-v1"
+
+
+def running() -> Conflict:
+    return Conflict("REPLAY_RUNNING", "another replay runs", next_step="wait until it ends")
+
+
+def refused(lock: Path, wait: float = 0.0, refusal: Exception | None = None) -> AnabranchError:
+    with pytest.raises(AnabranchError) as caught, locked(lock, wait=wait, refusal=refusal):
+        pass
+    return caught.value
+
+
+def test_one_that_is_stopped_is_ended_with_its_engine(lock: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with holder(lock, engine=True) as (zombie, engine):
+        os.kill(engine, signal.SIGSTOP)  # it wouldn't notice the end of its parent
+        child = psutil.Process(engine)
+        stop(zombie)
+        began = time.monotonic()
+        with caplog.at_level(logging.WARNING), locked(lock, refusal=running()):
+            assert SECONDS <= time.monotonic() - began < SECONDS + 10
+            assert zombie.wait(5) == -signal.SIGKILL
+            eventually(lambda: not alive(child), 5)
+    assert f"ending pid {zombie.pid} (" in caplog.text
+    assert "held the lock replay-delays-v1" in caplog.text
+
+
+def test_one_that_is_slow_keeps_its_lock_and_is_named(lock: Path) -> None:
+    with holder(lock) as (slow, _):
+        began = time.monotonic()
+        error = refused(lock, refusal=running())
+        assert time.monotonic() - began < 1, "it is refused at once"
+        assert (error.code, f"held by pid {slow.pid} (" in error.what) == ("REPLAY_RUNNING", True)
+        error = refused(lock, wait=2 * SECONDS)
+        assert 2 * SECONDS <= time.monotonic() - began < 2 * SECONDS + 10
+        assert (type(error), error.code, f"held by pid {slow.pid} (" in error.what) == (TryAgain, "LOCK_HELD", True)
+        assert slow.poll() is None
+
+
+def test_one_that_goes_on_before_the_time_is_up_keeps_its_lock(lock: Path) -> None:
+    """Stopped again and again, longer in all than the time: but never for so long at once."""
+    with holder(lock) as (paused, _), program(ENTER, str(lock), str(SECONDS), "12") as waits:
+        for _ in range(5):
+            stop(paused)
+            time.sleep(SECONDS / 2)
+            paused.send_signal(signal.SIGCONT)
+        assert waits.poll() is None
+        time.sleep(SECONDS)
+        assert paused.poll() is None
+        paused.kill()
+        assert waits.stdout is not None
+        assert waits.stdout.read() == "in\n"
+
+
+ENTER = """
+import sys
+from pathlib import Path
+from anabranch.core import _lock_holders
+from anabranch.core.atomic_files import locked
+_lock_holders.STOPPED_SECONDS = float(sys.argv[2])
+with locked(Path(sys.argv[1]), wait=float(sys.argv[3])):
+    print("in", flush=True)
+"""
+
+
+def test_one_that_goes_on_while_a_successor_looks_refuses_it(lock: Path) -> None:
+    with holder(lock) as (paused, _):
+        stop(paused)
+        woken = subprocess.Popen(["/bin/sh", "-c", f"sleep {SECONDS / 2}; kill -CONT {paused.pid}"])
+        assert refused(lock, refusal=running()).code == "REPLAY_RUNNING"
+        assert woken.wait() == 0
+        time.sleep(SECONDS)
+        assert paused.poll() is None
+
+
+def test_one_in_a_debugger_keeps_its_lock(lock: Path) -> None:
+    trace: Callable[..., int] = ctypes.CDLL(None, use_errno=True).ptrace
+    with holder(lock) as (debugged, _):
+        assert trace(ATTACH, debugged.pid, None, None) == 0
+        wait_until_stopped(debugged)
+        try:
+            assert psutil.Process(debugged.pid).status() == psutil.STATUS_TRACING_STOP
+            assert refused(lock, wait=2 * SECONDS).code == "LOCK_HELD"
+        finally:
+            trace(DETACH, debugged.pid, None, None)
+        assert debugged.poll() is None
+
+
+def test_a_process_that_only_has_the_number_of_a_holder_is_not_ended(lock: Path) -> None:
+    """A pid that is used again, after a holder was killed; and one that waits for the lock."""
+    waits = "import sys, time; file = open(sys.argv[1], 'a'); print(1, flush=True); time.sleep(600)"
+    with (
+        holder(lock) as (holds, _),
+        program("import time; time.sleep(600)") as other,
+        program(waits, str(lock)) as open_,
+    ):
+        note = lock.with_name(f"{lock.name}.holder-left")
+        note.write_text(f"pid {other.pid} on {os.uname().nodename} since 2013-01-01 05:00:00 UTC: replay")
+        assert open_.stdout is not None
+        open_.stdout.readline()
+        stop(other)
+        stop(open_)
+        error = refused(lock, wait=2 * SECONDS)
+        assert (f"pid {holds.pid} (" in error.what, f"{other.pid}" in error.what) == (True, False)
+        assert [process.poll() for process in (holds, other, open_)] == [None] * 3
+        holds.kill()
+        with locked(lock, wait=5):
+            assert len([*lock.parent.glob(f"{lock.name}.holder-*")]) == 1, "what the killed one said has gone"
+    assert [path.name for path in lock.parent.iterdir()] == [lock.name]
+
+
+def test_of_several_only_the_stopped_one_is_ended(lock: Path) -> None:
+    with holder(lock, shared=True) as (stopped, _), holder(lock, shared=True) as (slow, _):
+        stop(stopped)
+        error = refused(lock, wait=2 * SECONDS)
+        assert stopped.wait(5) == -signal.SIGKILL
+        assert (f"pid {slow.pid} (" in error.what, f"pid {stopped.pid} (" in error.what) == (True, False)
+        with locked(lock, shared=True, wait=1):
+            assert slow.poll() is None
+
+
+def test_a_question_ends_nobody(lock: Path) -> None:
+    with holder(lock) as (stopped, _):
+        stop(stopped)
+        for _ in range(3):
+            with pytest.raises(BlockingIOError), locked(lock):
+                pass
+            time.sleep(SECONDS)
+        assert stopped.poll() is None
+
+
+def test_one_of_another_container_is_named_and_can_not_be_ended(lock: Path) -> None:
+    apart = ["unshare", "--pid", "--uts", "--fork", "--mount-proc", "--map-root-user"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make a pid namespace")
+    code = "import subprocess, sys; subprocess.run(['hostname', 'elsewhere'], check=True)" + ENTER
+    with holder(lock) as (stopped, _):
+        stop(stopped)
+        command = [*apart, sys.executable, "-c", code, str(lock), str(SECONDS), f"{2 * SECONDS}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert stopped.poll() is None
+    assert f"pid {stopped.pid} on {os.uname().nodename} since " in done.stderr
+    assert "end it where it runs" in done.stderr
