@@ -186,6 +186,8 @@ def test_no_read_fails_is_torn_mixed_or_older(spark: SparkSession, settings: Set
             if lag:
                 _until(all_have(NEW.version), 30)
                 streams.stop(OLD)
+                landed = landing.cut.epoch(FLIGHTS.name)
+                _until(lambda: all(reader.epoch > landed for reader in readers), 60)
                 time.sleep(lag)
             rollback(settings, OLD.name, by="bob", why="a rehearsal")
             _until(all_have(OLD.version), 20)
