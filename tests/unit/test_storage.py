@@ -184,7 +184,10 @@ BY_ITSELF = {
     "read_text", "rename", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
 }  # fmt: skip
 """What a path does on the local disk."""
-BY_MODULES = ("shutil.", "os.link", "os.listdir", "os.re", "os.scandir", "os.utime", "os.walk")
+BY_MODULES = (
+    "shutil.", "os.link", "os.listdir", "os.readlink", "os.remove", "os.rename", "os.replace", "os.scandir", "os.utime",
+    "os.walk",
+)  # fmt: skip
 THROUGH = (
     "lake", "certify", "serve", "change", "compute", "views", "ingest/landing", "operate/maintenance", "operate/doctor",
 )  # fmt: skip
