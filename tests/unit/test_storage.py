@@ -201,7 +201,7 @@ ON_THE_DISK = {
     "views/function_source.py", "views/project.py", "views/sql_file.py", "compute/speed/_definition_watcher.py",
     # what one machine makes for itself: the index of ids, the mark of a run beside landing, pages, its processes
     "ingest/landing/id_index.py", "ingest/landing/id_hashes.py", "ingest/landing/epoch_pacing.py",
-    "certify/_static_pages.py", "certify/data_docs.py", "change/replay/_cpu_throttle.py",
+    "certify/_static_pages.py", "certify/data_docs.py",
     "operate/maintenance/_orphans.py", "operate/doctor/_processes.py",
     # Arrow's own reader, where it is the disk
     "lake/files/_staging.py",
