@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anabranch.apps.cli._context import project
-from anabranch.apps.cli._contract_commands import inferred, write_declaration
+from anabranch.apps.cli._contract_commands import inferred, own_name, write_declaration
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.text.terminal_text import printable
 
 if TYPE_CHECKING:
+    from anabranch.contracts.model.declarations import Declarations
     from anabranch.contracts.model.inferred import Inferred
     from anabranch.core.settings import Settings
 
@@ -22,7 +24,7 @@ _MOST_MINUTES = 10 * 366 * 24 * 60
 
 
 def add_topic(
-    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    name: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name in Kafka.")],
     sample: Annotated[
         str,
         typer.Option("--sample", help="Records (JSON lines, .csv, .parquet, .avro), or their schema (.avsc, .desc)."),
@@ -32,21 +34,21 @@ def add_topic(
     """Ask what a topic's declaration needs, propose an answer to each question from the topic's own records (or a
     sample, or the schema registry), and write contract and declaration. Press Enter to accept
     a proposal."""
-    from anabranch.contracts.model.topics import TOPIC_NAME
-
-    if not TOPIC_NAME.fullmatch(name):
-        raise BadInput("TOPIC_NAME", f"{name!r} is no topic name", next_step="use a-z, 0-9 and _")
+    proposed, in_kafka = own_name(name), name
     settings, declared = project()
-    if name in declared.topics:
-        raise BadInput("TOPIC_DECLARED", f"{name} is declared already", next_step="anabranch topics list")
-    exists, subject = _look(settings, name, sample)
+    if (known := declared.find(in_kafka)) is not None:
+        raise BadInput("TOPIC_DECLARED", f"{known.full_name} is declared already", next_step="anabranch topics list")
+    exists, subject = _look(settings, in_kafka, sample)
+    if proposed != in_kafka:
+        question = f"Tables, paths and commands can't have the name {in_kafka}. What is it called here?"
+        name = typer.prompt(question, default=proposed, value_proc=partial(_free_name, declared))
     kind = event_type or typer.prompt("What does a record say happened? Its event type", default="record.sent")
-    found, more = inferred(sample, kind, name, subject)
+    found, more = inferred(sample, kind, in_kafka, subject)
     typer.echo(printable(f"{found.origin or f'{found.records:,} records'}: fields {', '.join(found.fields)}"))
     for each in found.left_out:
         typer.echo(printable(f"  {each}"))
     found = _asked(found, exists=exists)
-    files = {f"{found.name}.v1.json": found.contract_file(), f"{name}.py": found.declaration(name), **more}
+    files = {f"{found.name}.v1.json": found.contract_file(), f"{name}.py": found.declaration(name, in_kafka), **more}
     write_declaration(settings.contracts_folder, files, declared)
     tried = f"anabranch topics try {name} --last 1000" if exists else f"anabranch topics try {name} FILE"
     typer.echo(f"next: {tried}: what landing would decide; then anabranch up, or anabranch restart landing")
@@ -93,6 +95,17 @@ def _asked(found: Inferred, *, exists: bool) -> Inferred:
         owned=owned,
         confirmed=True,
     )
+
+
+def _free_name(declared: Declarations, answer: str) -> str:
+    """Raises typer.BadParameter for what no declaration can be called."""
+    from anabranch.contracts.model.topics import TOPIC_NAME
+
+    if not TOPIC_NAME.fullmatch(answer):
+        raise typer.BadParameter("use a-z, 0-9 and _, a letter first")
+    if answer in declared.topics:
+        raise typer.BadParameter(f"{answer} is declared already")
+    return answer
 
 
 def _minutes(answer: str) -> int:

@@ -70,11 +70,12 @@ class Inferred:
         content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": schema}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
-    def declaration(self, topic: str) -> str:
-        """The Python module that declares the topic."""
+    def declaration(self, topic: str, in_kafka: str = "") -> str:
+        """The Python module that declares the topic. ``in_kafka``: its name there."""
         unsure = [f"# {line}" for line in self.left_out]
         ident = f'"{self.id}"' if self.id else "Record.OFFSET"
         why_id, other = self._why_id
+        other_name = in_kafka not in ("", topic)
         why_time = "check that it says when the event happened" if self.time else "no field looks like a time"
         why_time += ", and in which zone" if "zone=" in (self.time or "") else ""
         time = self.time or "Record.APPEND_TIME"
@@ -91,7 +92,7 @@ class Inferred:
             "",
             *([*unsure, ""] if unsure else []),
             f"{topic.upper()} = Topic(",
-            f'    "{topic}",',
+            f'    "{topic}",{"  # its name here: tables, paths and commands have it" if other_name else ""}',
             f'    (Contract.from_file(Path(__file__).parent / "{self.name}.v1.json"),),',
             f"    records={self.format}(",
             f"        id={ident},{'' if self.confirmed else f'  # {why_id if self.id else other}'}",
@@ -99,6 +100,7 @@ class Inferred:
             *([f'        subject="{self.subject}",'] if self.subject else []),
             *(f"        {each}," for each in self.arguments),
             "    ),",
+            *([f'    kafka_topic="{in_kafka}",'] if other_name else []),
             *([] if self.owned else ["    owned=False,"]),
             *([f"    allowed_lateness={self.lateness},"] if self.lateness else []),
             ")",
