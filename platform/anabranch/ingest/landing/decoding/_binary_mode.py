@@ -36,10 +36,25 @@ def is_binary(records: Records) -> Column:
     return F.coalesce(F.col("headers").isNotNull() & attribute & ~whole, F.lit(False))
 
 
-def event_of_headers() -> Column:
-    """``_event``, with the envelope from the headers where the record is in binary mode."""
+def event_of_headers(records: CloudEvents) -> Column:
+    """``_event``, with the envelope from the headers where the record is in binary mode, and the type by our name."""
     parsed = F.col("_event")
-    return F.struct(*(_either(attribute_text(name), parsed[name]).alias(name) for name in ENVELOPE), parsed["data"])
+    found = {name: _either(attribute_text(name), parsed[name]) for name in ENVELOPE}
+    found["type"] = by_our_name(found["type"], records.types)
+    return F.struct(*(value.alias(name) for name, value in found.items()), parsed["data"])
+
+
+def by_our_name(event_type: Column, names: Mapping[str, str]) -> Column:
+    """An event type as it is called here; ``names``: by what is sent, where that differs."""
+    renamed = [F.when(event_type == sent, F.lit(name)) for sent, name in names.items()]
+    return F.coalesce(*renamed, event_type) if renamed else event_type
+
+
+def is_untimed(records: Records) -> Column:
+    """Whether an event without a time has that of its record; never null. Not a row of a file: that has none."""
+    if not isinstance(records, CloudEvents) or records.time is None:
+        return F.lit(False)
+    return F.col("_event.time").isNull() & (F.col("partition") >= 0)
 
 
 def has_json_data() -> Column:
