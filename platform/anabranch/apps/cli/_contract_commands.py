@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.contracts.fields.registered_schema import RegisteredSchema
     from anabranch.contracts.model.declarations import Declarations
     from anabranch.contracts.model.inferred import Inferred
+    from anabranch.ingest.kafka.look import LogRecord
 
 contracts = typer.Typer(no_args_is_help=True, help="Contracts: inferred from sample records, or from their schema.")
 _MAX_RECORDS = 100_000
@@ -88,7 +89,7 @@ def own_name(in_kafka: str) -> str:
 def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Inferred, dict[str, str]]:
     """What was inferred, and files that its declaration needs besides the contract."""
     from anabranch.contracts.fields.registered_schema import RegisteredSchema
-    from anabranch.contracts.model.infer import infer
+    from anabranch.contracts.model.infer_events import infer_topic
     from anabranch.contracts.model.infer_schema import infer_from_schema
 
     if file.endswith(".avsc"):
@@ -106,23 +107,28 @@ def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Infe
         from anabranch.ingest.files import sample_lines
 
         lines = sample_lines(file, _MAX_RECORDS)
-        return infer(event_type, _lines(file) if lines is None else lines), {}
+        return infer_topic(event_type, _lines(file) if lines is None else lines), {}
     from anabranch.ingest.kafka.look import newest
 
     records = newest(project()[0], topic, _LOG_RECORDS)
-    return infer(event_type, json_lines(topic, (each.value for each in records if each.value)), broken=True), {}
+    return infer_topic(event_type, json_lines(topic, records), broken=True), {}
 
 
-def json_lines(topic: str, values: Iterable[bytes]) -> Iterator[str]:
-    """The values as texts. Raises BadInput SAMPLE for records in the wire format of a registry."""
-    for value in values:
+def json_lines(topic: str, records: Iterable[LogRecord]) -> Iterator[str]:
+    """The values as texts, of events in binary mode as whole ones. Raises BadInput SAMPLE for records in the wire
+    format of a registry."""
+    from anabranch.contracts.model.event_headers import as_structured
+
+    for record in records:
+        if not (value := record.value):
+            continue
         if value.startswith(b"\x00"):
             raise BadInput(
                 "SAMPLE",
                 f"records of {topic} are in the wire format of a schema registry, not JSON",
                 next_step=f"infer from their schema: --subject {topic}-value",
             )
-        yield value.decode(errors="replace")
+        yield as_structured(value, record.headers).decode(errors="replace")
 
 
 def _compiled(file: str) -> RegisteredSchema:

@@ -17,10 +17,10 @@ from anabranch.contracts import CloudEvents, Header, Record, TimeField, Topic
 from anabranch.contracts.fields.decimals import EXACT_DECODER
 from anabranch.contracts.formats import Undecodable
 from anabranch.contracts.model.contract import sent_path
+from anabranch.contracts.model.event_headers import attributes, other_content
 from anabranch.contracts.model.records import UNITS, Headers, Mapped, Part, last_header, python_format
 from anabranch.core.text import strict_json
 from anabranch.ingest.landing.decoding._append_times import FIRST, LAST
-from anabranch.ingest.landing.decoding._binary_mode import attributes, other_content
 from anabranch.ingest.landing.decoding._contract_reasons import contract_problems, moment
 from anabranch.ingest.landing.decoding._documents import document
 from anabranch.ingest.landing.table.schema import QUARANTINED
