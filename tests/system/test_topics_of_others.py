@@ -19,7 +19,7 @@ from anabranch.certify.reconciliation import reconcile
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Contract, PlainJson, TimeField, Topic, load_declarations
+from anabranch.contracts import CloudEvents, Contract, PlainJson, Record, TimeField, Topic, load_declarations
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
@@ -32,12 +32,12 @@ from anabranch.ingest.landing.audit.verify import verify
 from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor import Context, examine, log_of
+from anabranch.operate.doctor import CHECKS, Context, decode_check, examine, log_of
 from anabranch.operate.runtime.lag import lag
 from anabranch.serve import read
 from anabranch.views import Registry, view
 from anabranch.views.model.handle import ViewHandle
-from cloudevents.core.bindings.kafka import to_binary
+from cloudevents.core.bindings.kafka import to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -323,3 +323,54 @@ def test_a_topic_whose_name_only_kafka_allows_has_one_of_ours_from_the_record_to
     land(spark, settings, copy)
     proof = verify(settings, copy)
     assert (proof.sound, sum(p.valid for p in proof.partitions)) == (True, 43)
+
+
+def test_events_of_others_are_inferred_landed_and_released_by_what_their_producers_call_them(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"shop.Events-{secrets.token_hex(4)}"
+    client = AdminClient({"bootstrap.servers": settings.brokers})
+    made = NewTopic(name, 1, config={"message.timestamp.type": "CreateTime", "retention.ms": "-1"})
+    for answer in client.create_topics([made]).values():
+        answer.result(30)
+    producer, schema = raw_producer(settings), "https://shop.example/schemas/parcel"
+    for number in range(10):
+        given = {"id": f"e-{number}", "source": "/shop", "specversion": "1.0", "type": "com.example.ParcelSent"}
+        given |= {"time": FIRST, "datacontenttype": "application/json", "dataschema": schema}
+        write = to_binary if number % 2 else to_structured
+        message = write(CloudEvent(given, {"parcelId": f"p-{number}", "grams": number}), JSONFormat())
+        producer.produce(name, value=message.value, headers=dict(message.headers), timestamp=1_709_300_000_000)
+    untimed = {"specversion": "1.0", "id": "e-10", "source": "/shop", "type": "com.example.ParcelSent"}
+    untimed |= {"data": {"parcelId": "p-10", "grams": 10}}
+    producer.produce(name, value=json.dumps(untimed), timestamp=1_709_300_000_000)
+    assert producer.flush(30) == 0
+
+    (tmp_path / "pyproject.toml").write_text("[tool.anabranch]\n")
+    contracts = tmp_path / "spark_jobs" / "contracts"
+    contracts.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", settings.brokers)
+    added = CliRunner().invoke(app, ["topics", "add", name], input="\n" * 9)
+    assert added.exit_code == 0, added.output
+    assert "Its event type [parcel.sent]" in added.output
+    topic = next(iter(load_declarations(contracts).topics.values()))
+    assert (topic.in_kafka, topic.event_types, topic.owned) == (name, ("parcel.sent",), False)
+    assert topic.records == CloudEvents({"com.example.ParcelSent": "parcel.sent"}, {schema: 1}, Record.APPEND_TIME)
+
+    settings = settings.model_copy(update={"home": tmp_path / "home"})
+    land(spark, settings, replace(topic, records=CloudEvents()))
+    kinds = Counter(record.kind for record in list_quarantined(settings, topic))
+    assert kinds == {"unknown_type": 10, "envelope": 1}, "the default takes ours only"
+    released = release(spark, settings, topic, None, "they are called so")
+    assert (released.released, released.still) == (11, {})
+    proof = verify(settings, topic)
+    assert proof.sound, proof.to_json()
+    rows = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().to_pylist()
+    valid = {row["event_id"]: row for row in rows if row["decision"] == "valid"}
+    assert sorted(row["parcel_sent"]["grams"] for row in valid.values()) == [*range(11)]
+    assert {row["event_time"] for name, row in valid.items() if name != "e-10"} == {FIRST}
+    assert valid["e-10"]["event_time"] == datetime.fromtimestamp(1_709_300_000, UTC)
+    declared = Declarations({topic.name: topic})
+    context = Context(settings, declared, Registry((), declared), log_of(settings))
+    report = examine(context, (*CHECKS, decode_check(spark)), pause=0.1)
+    assert [str(finding) for finding in report.findings] == []

@@ -84,7 +84,8 @@ def test_data_that_is_no_object_is_named() -> None:
     [
         ("com.example.OrderPlaced", "order.placed"), ("OrderPlaced", "order.placed"), ("order-placed", "order.placed"),
         ("order.placed", "order.placed"), ("OrderLineItemAdded", "order_line_item.added"), ("Orders", "orders.sent"),
-        ("com.github.push", "com.github.push"), ("com.GitHub.push", "git_hub.push"), ("", "record.sent"), ("42", "record.sent"), ("é", "record.sent"),
+        ("com.github.push", "com.github.push"), ("com.GitHub.push", "git_hub.push"),
+        ("", "record.sent"), ("42", "record.sent"), ("é", "record.sent"),
         ("shop/order/placed", "order.placed"),
     ],
 )  # fmt: skip

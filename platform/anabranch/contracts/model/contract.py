@@ -64,7 +64,9 @@ class Contract:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not EVENT_TYPE.fullmatch(self.name):
             raise BadDefinition(
-                "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
+                "CONTRACT_NAME",
+                f"{self.name!r} is no event type",
+                next_step="write it like flight.departed; CloudEvents(types=...), or a TypeField, has what is sent",
             )
         if not isinstance(self.version, int) or isinstance(self.version, bool) or self.version < 1:
             raise BadDefinition(

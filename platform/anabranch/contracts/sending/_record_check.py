@@ -66,6 +66,8 @@ class RecordCheck:
         found = [each for each in self._compiled if self._may_be(each[0], given, content)]
         if not found:
             return self._type_path, self._unknown(given, content)
+        if self._plain is None and "data" not in content and "data_base64" in content:
+            return "data_base64", "isn't read: the data of an event is a JSON object, in data"
         problems = [self._problem(contract, validator, value, content) for contract, validator in found]
         return None if None in problems else problems[0]
 
