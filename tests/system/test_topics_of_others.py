@@ -335,12 +335,17 @@ def test_events_of_others_are_inferred_landed_and_released_by_what_their_produce
         answer.result(30)
     producer, schema = raw_producer(settings), "https://shop.example/schemas/parcel"
     for number in range(10):
-        given = {"id": f"e-{number}", "source": "/shop", "specversion": "1.0", "type": "com.example.ParcelSent"}
+        given: dict[str, Any] = {
+            "id": f"e-{number}",
+            "source": "/shop",
+            "specversion": "1.0",
+            "type": "com.example.ParcelSent",
+        }
         given |= {"time": FIRST, "datacontenttype": "application/json", "dataschema": schema}
         write = to_binary if number % 2 else to_structured
         message = write(CloudEvent(given, {"parcelId": f"p-{number}", "grams": number}), JSONFormat())
         producer.produce(name, value=message.value, headers=dict(message.headers), timestamp=1_709_300_000_000)
-    untimed = {"specversion": "1.0", "id": "e-10", "source": "/shop", "type": "com.example.ParcelSent"}
+    untimed: dict[str, Any] = {"specversion": "1.0", "id": "e-10", "source": "/shop", "type": "com.example.ParcelSent"}
     untimed |= {"data": {"parcelId": "p-10", "grams": 10}}
     producer.produce(name, value=json.dumps(untimed), timestamp=1_709_300_000_000)
     assert producer.flush(30) == 0

@@ -98,12 +98,12 @@ def test_events_of_others_are_read_by_what_the_topic_says(
         "what breaks version 2": sent(mode, {"n": 1, "cents": "x"}, dataschema="https://example.com/order/2"),
     }
     ce = "header ce_" if mode == "binary" else ""
-    headers, value = sent(mode)
+    headers, body = sent(mode)
     when = APPENDED.isoformat().replace("+00:00", "Z").encode()
-    assert any(when in (text or b"") for _, text in headers) or when in (value or b"")
+    assert any(when in (text or b"") for _, text in headers) or when in (body or b"")
     records["a time that is none"] = (
         [(name, b"yesterday" if name == "ce_time" else text) for name, text in headers],
-        (value or b"").replace(when, b"yesterday"),
+        (body or b"").replace(when, b"yesterday"),
     )
     rows = decided(own, TOPIC, records)
     assert (

@@ -23,7 +23,12 @@ pytestmark = pytest.mark.unit
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
-    made = {"specversion": "1.0", "id": f"e-{number}", "source": "/shop", "type": "com.example.OrderPlaced"}
+    made: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": f"e-{number}",
+        "source": "/shop",
+        "type": "com.example.OrderPlaced",
+    }
     made |= {"time": "2024-03-01T10:00:00Z", "data": {"orderId": f"o-{number}", "cents": number}}
     return {name: value for name, value in {**made, **more}.items() if value is not None}
 

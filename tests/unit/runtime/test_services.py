@@ -383,10 +383,14 @@ def test_the_broker_is_asked_for_a_topic_by_its_name_there(
         'ORDERS = Topic("orders", (Contract("order.placed", 1, {"type": "object", "properties": {}}),), '
         'kafka_topic="prod.orders-v2", retention_alarm=timedelta(days=400))\n'
     )
-    settings, asked = settings.model_copy(update={"project": tmp_path}), []
+    settings, asked = settings.model_copy(update={"project": tmp_path}), list[str]()
 
     def answer(found: object) -> Callable[..., object]:
-        return lambda _, topic, *__: asked.append(topic) or found
+        def asks(_: Settings, topic: str, *__: object) -> object:
+            asked.append(topic)
+            return found
+
+        return asks
 
     for name, found in (("end_offsets", {0: 9}), ("readable_ends", {0: 9}), ("offsets_since", {0: 9})):
         monkeypatch.setattr(admin, name, answer(found))
