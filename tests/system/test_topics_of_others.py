@@ -24,7 +24,7 @@ from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.files import try_records
-from anabranch.ingest.kafka.admin import create_missing, drift
+from anabranch.ingest.kafka.admin import create_missing, drift, existing_topics
 from anabranch.ingest.kafka.look import newest
 from anabranch.ingest.landing.audit.accepted_losses import accept_log
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
@@ -379,3 +379,17 @@ def test_events_of_others_are_inferred_landed_and_released_by_what_their_produce
     context = Context(settings, declared, Registry((), declared), log_of(settings))
     report = examine(context, (*CHECKS, decode_check(spark)), pause=0.1)
     assert [str(finding) for finding in report.findings] == []
+
+
+def test_a_topic_of_ours_is_created_and_compared_by_its_name_in_kafka(settings: Settings) -> None:
+    other, contract = f"prod.Invoices-{secrets.token_hex(4)}", Contract("invoice.sent", 1, PAID.schema)
+    topic = Topic("invoices", (contract,), partitions=3, kafka_topic=other, replication=1)
+    assert [(d.topic, d.found) for d in drift(settings, [topic])] == [("invoices", "missing")]
+    assert create_missing(settings, [topic]) == ("invoices",)
+    assert create_missing(settings, [topic]) == ()
+    assert {name: n for name, n in existing_topics(settings).items() if "nvoices" in name} == {other: 3}
+    assert drift(settings, [topic]) == ()
+    found = drift(settings, [replace(topic, partitions=4, retention=timedelta(days=1))])
+    assert [(d.topic, d.setting, d.found) for d in found] == [
+        ("invoices", "partitions", "3"), ("invoices", "retention.ms", topic.broker_config["retention.ms"]),
+    ]  # fmt: skip
