@@ -11,32 +11,39 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anabranch
+import confluent_kafka
 import pytest
+from anabranch.apps.cli.main import app
 from anabranch.certify.reconciliation import reconcile
 from anabranch.compute.batch.publish import publish
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
-from anabranch.contracts import Contract, PlainJson, TimeField, Topic
+from anabranch.contracts import CloudEvents, Contract, PlainJson, Record, TimeField, Topic, load_declarations
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.files import try_records
-from anabranch.ingest.kafka.admin import create_missing, drift
+from anabranch.ingest.kafka.admin import create_missing, drift, existing_topics
 from anabranch.ingest.kafka.look import newest
+from anabranch.ingest.landing.audit.accepted_losses import accept_log
 from anabranch.ingest.landing.audit.quarantine import list_quarantined, release
 from anabranch.ingest.landing.audit.verify import verify
+from anabranch.ingest.landing.kafka_source import read_range
 from anabranch.ingest.landing.stream import start
 from anabranch.lake.layout import landing_table
-from anabranch.operate.doctor import Context, examine, log_of
+from anabranch.operate.doctor import CHECKS, Context, decode_check, examine, log_of
+from anabranch.operate.runtime.lag import lag
 from anabranch.serve import read
 from anabranch.views import Registry, view
 from anabranch.views.model.handle import ViewHandle
-from cloudevents.core.bindings.kafka import to_binary
+from cloudevents.core.bindings.kafka import to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from support.sent_records import raw_producer
+from typer.testing import CliRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -204,3 +211,185 @@ def test_a_topic_that_is_not_there_is_named_and_never_created(spark: SparkSessio
     with pytest.raises(BadInput, match=gone.name) as error:
         start(spark, settings, gone, once=True)
     assert error.value.code == "TOPIC_MISSING"
+
+
+ORDERS = """from anabranch.contracts import Contract, PlainJson, Topic
+ORDERS = Topic(
+    "orders",
+    (Contract("order.taken", 1, {{"type": "object", "required": ["orderId"], "properties": {{
+        "orderId": {{"type": "string"}}, "at": {{"type": "string", "format": "date-time"}}}}}}),),
+    records=PlainJson(id="orderId", time="at"),
+    kafka_topic="{0}",
+    owned=False,
+)
+"""
+
+
+def said(*command: str) -> Any:
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.output
+    return json.loads(found.output.splitlines()[-1])
+
+
+@view(name="orders_a_day", version=1, events=["order.taken"], key=["day"], partition_by="day")
+def orders_a_day(taken: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    daily = taken.groupBy(F.window("event_time", "1 day")).agg(F.count("*").alias("orders"))
+    return daily.select(F.to_date("window.start").alias("day"), "orders")
+
+
+def test_a_topic_whose_name_only_kafka_allows_has_one_of_ours_from_the_record_to_the_view(
+    spark: SparkSession, broker: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = f"prod.Orders-v2.{secrets.token_hex(4)}"
+    client = AdminClient({"bootstrap.servers": broker.brokers})
+    for answer in client.create_topics([NewTopic(name, 2) for name in (other, f"{other}.copy")]).values():
+        answer.result(30)
+    contracts = tmp_path / "spark_jobs" / "contracts"
+    contracts.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.anabranch]\n")
+    (contracts / "orders.py").write_text(ORDERS.format(other))
+    more = {"home": tmp_path / "home", "project": tmp_path, "shuffle_partitions": 2}
+    settings = broker.model_copy(update=more)
+    topic = load_declarations(contracts).topic("orders")
+    orders = [{"orderId": f"o-{n}", "at": f"2024-03-0{n % 2 + 1}T10:00:{n:02}Z"} for n in range(40)]
+    receipts = anabranch.send_all("orders", orders[:20], settings=settings)
+    assert {receipt.topic for receipt in receipts} == {"orders"}
+    land(spark, settings, topic)
+
+    transactional = raw_producer(settings, **{"transactional.id": other})
+    transactional.init_transactions(30)
+    transactional.begin_transaction()
+    for order in orders[20:]:
+        transactional.produce(other, json.dumps(order).encode(), order["orderId"])
+    transactional.commit_transaction(30)
+    land(spark, settings, topic)  # continues by its checkpoint, and proves the markers empty
+    assert not (settings.checkpoints / "landing" / "orders.aside").exists()
+
+    proof = verify(settings, topic)
+    assert proof.sound, proof.to_json()
+    assert (proof.topic, sum(p.valid for p in proof.partitions), sum(p.holes for p in proof.partitions)) == (
+        "orders",
+        40,
+        len(proof.partitions),
+    )
+    rows = DeltaTable(landing_table(settings, "orders")).to_pyarrow_table().to_pylist()
+    assert {(row["topic"], row["source"]) for row in rows} == {("orders", "orders")}
+    again = read_range(spark, settings, topic, {0: (0, proof.partitions[0].landed_to)}).select("topic").distinct()
+    assert [row.topic for row in again.collect()] == ["orders"]
+    assert lag(settings)["landing"] == "orders: 0 records"
+    assert drift(settings, [topic]) == ()
+    declared = Declarations({"orders": topic})
+    report = examine(Context(settings, declared, Registry((orders_a_day,), declared), log_of(settings)), pause=0.1)
+    assert [str(finding) for finding in report.findings] == []
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", settings.brokers)
+    monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
+    for name in ("orders", other):
+        told = said("events", "tail", name, "-n", "3", "--json")
+        assert told["topic"] == other
+        place = f"{receipts[0].partition}:{receipts[0].offset}"
+        told = said("events", "show", name, place, "--json")
+        assert (told["record"]["value"]["orderId"], told["landed"]["event_id"]) == ("o-0", "o-0")
+    (listed,) = said("topics", "list", "--json")
+    assert (listed["topic"], listed["kafka_topic"], listed["exists"]) == ("orders", other, True)
+
+    handle = ViewHandle(settings, orders_a_day, topic)
+    catch_up(spark, handle)
+    days = [date(2024, 3, 1), date(2024, 3, 2)]
+    build = rebuild(spark, handle, days, "named")
+    assert list(reconcile(spark, handle, "named", build).equal) == days
+    publish(handle, build, days)
+    served = read("orders_a_day", settings=settings, at_least="orders@2").to_arrow().to_pylist()
+    assert sorted((row["day"], row["orders"]) for row in served) == [(day, 20) for day in days]
+
+    copy = replace(topic, kafka_topic=f"{other}.copy")
+    with pytest.raises(Conflict) as error:
+        start(spark, settings, copy, once=True)
+    assert error.value.code == "LOG_REPLACED"
+    assert f"topic orders ({other}.copy in Kafka) was deleted and created again, or its declaration named" in str(
+        error.value
+    )
+    producer = confluent_kafka.Producer({"bootstrap.servers": settings.brokers, "enable.idempotence": True})
+    for p in proof.partitions:  # the same offsets, as a mirror has them
+        for _ in range(p.landed_to):
+            producer.produce(copy.in_kafka, b"{}", partition=p.partition)
+    for number in range(3):
+        producer.produce(copy.in_kafka, json.dumps({**orders[0], "orderId": f"new-{number}"}).encode(), partition=0)
+    assert producer.flush(30) == 0
+    accept_log(settings, copy, "the cluster was mirrored")
+    land(spark, settings, copy)
+    proof = verify(settings, copy)
+    assert (proof.sound, sum(p.valid for p in proof.partitions)) == (True, 43)
+
+
+def test_events_of_others_are_inferred_landed_and_released_by_what_their_producers_call_them(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"shop.Events-{secrets.token_hex(4)}"
+    client = AdminClient({"bootstrap.servers": settings.brokers})
+    made = NewTopic(name, 1, config={"message.timestamp.type": "CreateTime", "retention.ms": "-1"})
+    for answer in client.create_topics([made]).values():
+        answer.result(30)
+    producer, schema = raw_producer(settings), "https://shop.example/schemas/parcel"
+    for number in range(10):
+        given: dict[str, Any] = {
+            "id": f"e-{number}",
+            "source": "/shop",
+            "specversion": "1.0",
+            "type": "com.example.ParcelSent",
+        }
+        given |= {"time": FIRST, "datacontenttype": "application/json", "dataschema": schema}
+        write = to_binary if number % 2 else to_structured
+        message = write(CloudEvent(given, {"parcelId": f"p-{number}", "grams": number}), JSONFormat())
+        producer.produce(name, value=message.value, headers=dict(message.headers), timestamp=1_709_300_000_000)
+    untimed: dict[str, Any] = {"specversion": "1.0", "id": "e-10", "source": "/shop", "type": "com.example.ParcelSent"}
+    untimed |= {"data": {"parcelId": "p-10", "grams": 10}}
+    producer.produce(name, value=json.dumps(untimed), timestamp=1_709_300_000_000)
+    assert producer.flush(30) == 0
+
+    (tmp_path / "pyproject.toml").write_text("[tool.anabranch]\n")
+    contracts = tmp_path / "spark_jobs" / "contracts"
+    contracts.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANABRANCH_BOOTSTRAP_SERVERS", settings.brokers)
+    added = CliRunner().invoke(app, ["topics", "add", name], input="\n" * 9)
+    assert added.exit_code == 0, added.output
+    assert "Its event type [parcel.sent]" in added.output
+    topic = next(iter(load_declarations(contracts).topics.values()))
+    assert (topic.in_kafka, topic.event_types, topic.owned) == (name, ("parcel.sent",), False)
+    assert topic.records == CloudEvents({"com.example.ParcelSent": "parcel.sent"}, {schema: 1}, Record.APPEND_TIME)
+
+    settings = settings.model_copy(update={"home": tmp_path / "home"})
+    land(spark, settings, replace(topic, records=CloudEvents()))
+    kinds = Counter(record.kind for record in list_quarantined(settings, topic))
+    assert kinds == {"unknown_type": 10, "envelope": 1}, "the default takes ours only"
+    released = release(spark, settings, topic, None, "they are called so")
+    assert (released.released, released.still) == (11, {})
+    proof = verify(settings, topic)
+    assert proof.sound, proof.to_json()
+    rows = DeltaTable(landing_table(settings, topic.name)).to_pyarrow_table().to_pylist()
+    valid = {row["event_id"]: row for row in rows if row["decision"] == "valid"}
+    assert sorted(row["parcel_sent"]["grams"] for row in valid.values()) == [*range(11)]
+    assert {row["event_time"] for name, row in valid.items() if name != "e-10"} == {FIRST}
+    assert valid["e-10"]["event_time"] == datetime.fromtimestamp(1_709_300_000, UTC)
+    declared = Declarations({topic.name: topic})
+    context = Context(settings, declared, Registry((), declared), log_of(settings))
+    report = examine(context, (*CHECKS, decode_check(spark)), pause=0.1)
+    assert [str(finding) for finding in report.findings] == []
+
+
+def test_a_topic_of_ours_is_created_and_compared_by_its_name_in_kafka(settings: Settings) -> None:
+    other, contract = f"prod.Invoices-{secrets.token_hex(4)}", Contract("invoice.sent", 1, PAID.schema)
+    topic = Topic("invoices", (contract,), partitions=3, kafka_topic=other, replication=1)
+    assert [(d.topic, d.found) for d in drift(settings, [topic])] == [("invoices", "missing")]
+    assert create_missing(settings, [topic]) == ("invoices",)
+    assert create_missing(settings, [topic]) == ()
+    assert {name: n for name, n in existing_topics(settings).items() if "nvoices" in name} == {other: 3}
+    assert drift(settings, [topic]) == ()
+    found = drift(settings, [replace(topic, partitions=4, retention=timedelta(days=1))])
+    assert [(d.topic, d.setting, d.found) for d in found] == [
+        ("invoices", "partitions", "3"), ("invoices", "retention.ms", topic.broker_config["retention.ms"]),
+    ]  # fmt: skip

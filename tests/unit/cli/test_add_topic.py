@@ -139,3 +139,22 @@ def test_init_leaves_alone_what_has_the_project_s_name(
     refused = CliRunner().invoke(app, ["init", "shop"])
     assert (refused.exit_code, "[FOLDER_NOT_EMPTY]" in refused.stderr) == (1, True), refused.output
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_name_that_only_kafka_allows_is_asked_for(project: Path) -> None:
+    sample, folder = project / "sample.jsonl", project / "spark_jobs" / "contracts"
+    sample.write_text(SAMPLE)
+    command = ["topics", "add", "prod.orders-v2", "--sample", str(sample), "--type", "order.placed"]
+    found = CliRunner().invoke(app, command, input="Orders\n\n\n\n\n\n\n")
+    assert found.exit_code == 0, found.output
+    assert "can't have the name prod.orders-v2. What is it called here? [prod_orders_v2]" in found.output
+    assert "use a-z, 0-9 and _, a letter first" in found.output
+    topic = load_declarations(folder).topic("prod_orders_v2")
+    assert topic.in_kafka == "prod.orders-v2"
+    assert "next: anabranch topics try prod_orders_v2 FILE" in found.output
+    for again in ("prod.orders-v2", "prod_orders_v2"):
+        refused = CliRunner().invoke(app, ["topics", "add", again, "--sample", str(sample)])
+        assert "TOPIC_DECLARED" in refused.output
+        assert "prod_orders_v2 (prod.orders-v2 in Kafka) is declared already" in refused.output
+    for wrong in ("a b", "..", "x" * 250):
+        assert "TOPIC_NAME" in CliRunner().invoke(app, ["topics", "add", wrong, "--sample", str(sample)]).output

@@ -151,3 +151,15 @@ def test_the_command_prints_or_writes(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_guide_infers_its_own_contract(tmp_path: Path) -> None:
     guide = (project_root() / "docs" / "your-own-data.md").read_text()
     assert "anabranch contracts infer sample.jsonl --type payment.made --topic payments --write" in guide
+
+
+def test_a_topic_of_kafka_gets_a_name_of_ours(tmp_path: Path) -> None:
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text("\n".join(json.dumps(record) for record in PAYMENTS))
+    command = ["contracts", "infer", str(sample), "--type", "payment.made", "--topic", "prod.payments-v2", "--json"]
+    told = json.loads(CliRunner().invoke(app, command).output)
+    (tmp_path / "payment.made.v1.json").write_text(json.dumps(told["contract"]))
+    (tmp_path / "prod_payments_v2.py").write_text(told["declaration"])
+    topic = load_declarations(tmp_path).topic("prod_payments_v2")
+    assert topic.in_kafka == "prod.payments-v2"
+    assert "# its name here" in told["declaration"]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from anabranch.contracts import Avro, Contract, PlainJson, Record, TimeField, Topic, load_declarations
+from anabranch.contracts import Avro, CloudEvents, Contract, PlainJson, Record, TimeField, Topic, load_declarations
 from anabranch.contracts.fields.decimals import WrittenFloat, exact_value, problem
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.model._mapping_check import problems
@@ -122,3 +122,23 @@ def test_its_table_of_decimals_is_read() -> None:
 def test_the_formats_that_it_names_are_known() -> None:
     for pattern in re.findall(r'format="([^"]+)"', GUIDE):
         assert list(problems(PlainJson(id="a", time=TimeField("a", format=pattern)), ()))[:1] == []
+
+
+def test_its_events_of_others_are_declared_and_refused_as_it_says() -> None:
+    found: dict[str, object] = {}
+    exec(block("python", "CloudEvents("), found)  # noqa: S102 - our own page
+    events = found["ORDER_EVENTS"]
+    assert isinstance(events, CloudEvents)
+    kinds = ("order.placed", 1), ("order.placed", 2), ("order.cancelled", 1)
+    topic = Topic("orders", tuple(Contract(name, n, {"type": "object"}) for name, n in kinds), records=events)
+    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.OrderPlaced"}
+    for more, says in (
+        ({"data": {}}, UNREADABLE),
+        ({"data": {}, "type": "OrderLost"}, "unknown_type"),
+        ({"data": {}, "dataschema": "https://example.com/schemas/order/3"}, "unknown_contract"),
+        ({"data_base64": "e30="}, "envelope: data_base64 isn't read"),
+        ({"data": {}, "time": "noon"}, "envelope: time is missing or unreadable"),
+    ):
+        said = reason(topic, json.dumps({**event, **more}).encode(), datetime(2024, 3, 1, tzinfo=UTC))
+        assert said.startswith(says), said
+        assert says.partition(":")[0] in GUIDE

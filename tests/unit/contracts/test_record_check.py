@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, PlainJson, Record, Topic, TypeField
+from anabranch.contracts import CloudEvents, Contract, PlainJson, Record, Topic, TypeField
 from anabranch.contracts.model.contract import Compatibility
 from anabranch.contracts.model.records import plain_key
 from anabranch.contracts.sending import RecordCheck
@@ -62,3 +62,40 @@ def test_a_key_that_is_the_id_must_be_there() -> None:
     assert check.problem(b"{}", {"kind": "x"}, keyed=False) == ("key", "is missing, and it is the record's id")
     assert isinstance(KEYED.records, PlainJson)
     assert plain_key(KEYED.records, LOST, {"kind": "x"}) is None, "two records of one subject are no copies"
+
+
+EVENT = {
+    "specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.ThingSeen", "dataschema": "x/2",
+    "time": "2020-01-01T10:00:00Z", "data": {"old": 1, "new": 2},
+}  # fmt: skip
+OTHERS = CloudEvents(types={"com.example.ThingSeen": "a.seen"}, schemas={"x/1": 1, "x/2": 2}, time=Record.APPEND_TIME)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({}, None),
+        ({"type": "a.seen", "dataschema": SEEN.uri}, None),
+        ({"time": None}, None),
+        ({"dataschema": "x/1", "data": {"old": 1}}, None),
+        ({"dataschema": "x/2", "data": {"old": 1}}, "data.new"),
+        ({"dataschema": "x/3"}, "type"),
+        ({"type": "com.example.Thing"}, "type"),
+        ({"time": "noon"}, "time"),
+    ],
+)
+def test_events_of_others_are_held_to_what_the_topic_says(changed: dict[str, Any], wrong: str | None) -> None:
+    topic = Topic("things", (SEEN, SEEN_SINCE), records=OTHERS)
+    content = {**EVENT, **changed}
+    problem = RecordCheck(topic).problem(json.dumps(content).encode(), content)
+    assert (problem and problem[0]) == wrong
+    strict = RecordCheck(Topic("things", (SEEN, SEEN_SINCE))).problem(json.dumps(content).encode(), content)
+    assert (strict is None) == (content["type"] == "a.seen"), "the default takes ours only"
+
+
+def test_any_schema_of_others_is_taken_if_the_topic_says_so() -> None:
+    check = RecordCheck(Topic("things", (SEEN, SEEN_SINCE), records=CloudEvents(OTHERS.types, "any")))
+    for schema, wrong in (("what/ever", None), (SEEN_SINCE.uri, None), (SEEN.uri.replace(":1", ":9"), "type")):
+        content = {**EVENT, "dataschema": schema}
+        problem = check.problem(json.dumps(content).encode(), content)
+        assert (problem and problem[0]) == wrong

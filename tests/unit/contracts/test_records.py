@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, Header, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.contracts import CloudEvents, Contract, Header, PlainJson, Record, TimeField, Topic, TypeField
 from anabranch.contracts.model.contract_registry import register
 from anabranch.contracts.model.records import python_format
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decoding._quarantine_reasons import mapped_moment
+from anabranch.operate.doctor._typed_columns import _at
 
 pytestmark = pytest.mark.unit
 SCHEMA: dict[str, Any] = {
@@ -146,3 +147,41 @@ def test_formats_are_read_alike_outside_of_the_engine() -> None:
     assert [mapped_moment(berlin, value) for value in ("2020-07-01", None, 5)] == [None] * 3
     assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
     assert [mapped_moment(TimeField("n", unit="s"), value) for value in ("5", True, 2**62)] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        CloudEvents(),
+        CloudEvents({"com.example.OrderPlaced": "order.placed"}, {"https://example.com/1": 1}, NOW),
+        CloudEvents(schemas="any"),
+    ],
+)
+def test_events_of_others_can_be_named(events: CloudEvents) -> None:
+    Topic("orders", (PLACED,), records=events)
+
+
+@pytest.mark.parametrize(
+    ("events", "part", "says"),
+    [
+        (CloudEvents({"OrderSent": "order.sent"}), "types", "'OrderSent' is named order.sent, which is no event type"),
+        (CloudEvents(schemas={"x": 2}), "schemas", "'x' is version 2, which no contract of the topic has"),
+        (CloudEvents(schemas={PLACED.uri: 1}), "schemas", "names a contract and its version already"),
+        (CloudEvents(schemas="all"), "schemas", "'all' is none: give versions by dataschema, or \"any\""),  # type: ignore[arg-type]
+        (CloudEvents(time=OFFSET), "time", "give Record.APPEND_TIME"),
+    ],
+)
+def test_a_wrong_name_for_events_of_others_is_refused(events: CloudEvents, part: str, says: str) -> None:
+    with pytest.raises(BadDefinition) as error:
+        Topic("orders", (PLACED,), records=events)
+    assert (error.value.code, error.value.fields["part"]) == ("MAPPING", part)
+    assert says in error.value.what
+
+
+def test_the_doctor_reads_a_topic_of_several_types_by_one_of_them() -> None:
+    mapping = PlainJson(id=OFFSET, time=NOW, type=TypeField("on", {"new": "order.placed", "done": "order.paid"}))
+    at = _at(Topic("orders", (PLACED, PAID), records=mapping), "order.paid", 0)
+    assert at.contracts == (PAID,)
+    assert isinstance(at.records, PlainJson)
+    assert at.records.type is not None
+    assert at.records.type.names == {"done": "order.paid"}

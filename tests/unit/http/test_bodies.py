@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from anabranch.contracts import Contract, Header, PlainJson, Record, Topic, TypeField
+from anabranch.contracts import CloudEvents, Contract, Header, PlainJson, Record, Topic, TypeField
 from anabranch.contracts.sending import RecordCheck
 from anabranch.ingest.http._bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
 from hypothesis import given
@@ -40,6 +40,7 @@ IN_HEADERS = Topic(
     (PAID, VOID),
     records=PlainJson(id=Header("Event-Id"), time=Record.APPEND_TIME, type=TypeField(Header("X-Kind"))),
 )
+TIMELESS = Record.APPEND_TIME
 NO_ID = Topic("noid", (PAID,), records=PlainJson(id=Record.OFFSET, time="made"))
 EVENT = (
     '{"specversion":"1.0","id":"a","source":"/s","type":"payment.made","subject":"k","time":"2024-01-01T00:00:00Z",'
@@ -255,3 +256,31 @@ def test_a_wrong_line_is_named() -> None:
         sent(PLAIN, f"{good}\n{good}\nx", LINES)
     with pytest.raises(Unreadable, match="record 1: there is more behind the object"):
         sent(PLAIN, f"{good}\n{good} {good}", LINES)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_events_of_others_get_the_newest_contract_of_their_type_and_are_checked_by_it(binary: bool) -> None:
+    topic = Topic("payments", (PAID, VOID), records=CloudEvents({"com.example.Paid": PAID.name}, {"x/1": 1}, TIMELESS))
+    named = {"specversion": "1.0", "id": "a", "source": "/s", "type": "com.example.Paid"}
+
+    def problem(data: dict[str, Any], **more: str) -> tuple[str, str] | None:
+        if binary:
+            given = {f"ce-{name}": text for name, text in {**named, **more}.items()}
+            (record,) = prepare(topic, {"content-type": JSON, **given}, json.dumps(data).encode(), NOW)
+        else:
+            (record,) = sent(topic, json.dumps({**named, **more, "data": data}))
+        assert json.loads(record.value)["dataschema"] == more.get("dataschema", PAID.uri)
+        return RecordCheck(topic).problem(record.value, record.content)
+
+    assert problem({"paymentId": "a", "cents": 1}) is None
+    assert problem({"paymentId": "a", "cents": 1}, dataschema="x/1") is None
+    assert problem({"paymentId": "a", "cents": -1}) == ("data.cents", "-1 is less than the minimum of 0")
+    unknown = problem({"paymentId": "a", "cents": 1}, dataschema="x/2")
+    assert unknown is not None
+    assert (unknown[0], "'com.example.Paid' with dataschema 'x/2' is none of topic" in unknown[1]) == ("type", True)
+
+
+def test_data_in_base64_is_named_at_the_door() -> None:
+    (record,) = sent(EVENTS, EVENT.replace('"data":', '"data_base64":"e30=","other":'))
+    problem = RecordCheck(EVENTS).problem(record.value, record.content)
+    assert problem == ("data_base64", "isn't read: the data of an event is a JSON object, in data")

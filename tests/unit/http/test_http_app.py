@@ -317,3 +317,12 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Non
     assert "CLIENT_TOPICS" in run("allow", "x", "--topic", "flights", "--topic", "weather", "--webhook").stderr
     assert run("revoke", "till-1").exit_code == 0
     assert "CLIENT_NAME" in run("revoke", "till-1").stderr
+
+
+def test_the_broker_is_given_the_name_that_the_topic_has_there(settings: Settings, given: list[Any]) -> None:
+    token = access.allow(settings, "till-1", ["payments"])
+    declared = Declarations({"payments": Topic("payments", (CONTRACT,), kafka_topic="prod.payments-v2")})
+    with TestClient(_app.application(settings, declared)) as client:
+        for name, status in (("payments", 200), ("prod.payments-v2", 403)):
+            assert client.post(f"/topics/{name}", content=EVENT, headers=bearer(token) | TYPED).status_code == status
+    assert [topic for topic, _ in given] == ["prod.payments-v2"]

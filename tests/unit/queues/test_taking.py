@@ -6,7 +6,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -19,7 +21,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.batches import Batch, RawRecord
 from anabranch.ingest.kafka.producer import open_client
 from anabranch.ingest.queues import _connection, _taking
-from anabranch.ingest.queues._taking import Taker
+from anabranch.ingest.queues._taking import Taker, _Delivery
 from support.processes import eventually
 
 pytestmark = pytest.mark.unit
@@ -144,3 +146,23 @@ def test_a_client_that_can_not_go_on_ends_the_thread_and_so_the_process(tmp_path
     with pytest.raises(_taking.ClientFailed, match="CLIENT_FAILED"):
         taker._deliver(connection, Batch(client, "sales", [RawRecord(None, b"1")]))
     stop.set()
+
+
+def test_the_broker_is_given_the_name_that_the_topic_has_there(tmp_path: Path) -> None:
+    names: list[str] = []
+
+    class Answering:
+        def produce(self, topic: str, *_: object, on_delivery: Callable[[None, None], None], **__: object) -> None:
+            names.append(topic)
+            on_delivery(None, None)
+
+        def poll(self, _: float) -> None:
+            pass
+
+    client: Any = Answering()
+    topic = replace(TOPIC, kafka_topic="prod.sales")
+    taker = Taker(Settings(home=tmp_path), Queue("shop", "sales"), topic, client, Source(), threading.Event())
+    channel: Any = SimpleNamespace(basic_ack=lambda *_, **__: None)
+    connection: Any = SimpleNamespace(process_data_events=lambda _: None)
+    taker._into_log(connection, channel, [_Delivery(1, RawRecord(None, b"1"))])
+    assert names == ["prod.sales"]

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka import admin
 from anabranch.ingest.landing import status
+from anabranch.lake.cut import Cut, Position
 from anabranch.operate import jobs
 from anabranch.operate.jobs import job_file
 from anabranch.operate.runtime._postgres_server import PostgresPaths, _copy_whole, _prepare, _site, place
@@ -31,7 +32,7 @@ from anabranch.operate.runtime._supervisor import launch
 from anabranch.operate.runtime.airflow_parts import airflow_environment
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import kafka_home, prepare, properties, unpacked
-from anabranch.operate.runtime.lag import _alarm, lag
+from anabranch.operate.runtime.lag import _alarm, _records_behind, lag
 from anabranch.operate.runtime.secret_files import airflow_login, airflow_passwords, fernet_key, secret
 from cryptography.fernet import Fernet
 
@@ -375,3 +376,31 @@ def test_a_copy_that_was_killed_half_way_starts_over(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shutil, "copytree", real)
     _copy_whole(source, target)
     assert [path.relative_to(target).as_posix() for path in sorted(target.rglob("*"))] == ["lib", "lib/a"]
+
+
+def test_the_broker_is_asked_for_a_topic_by_its_name_there(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contracts = tmp_path / "spark_jobs" / "contracts"
+    contracts.mkdir(parents=True)
+    (contracts / "orders.py").write_text(
+        "from datetime import timedelta\nfrom anabranch.contracts import Contract, Topic\n"
+        'ORDERS = Topic("orders", (Contract("order.placed", 1, {"type": "object", "properties": {}}),), '
+        'kafka_topic="prod.orders-v2", retention_alarm=timedelta(days=400))\n'
+    )
+    settings, asked = settings.model_copy(update={"project": tmp_path}), list[str]()
+
+    def answer(found: object) -> Callable[..., object]:
+        def asks(_: Settings, topic: str, *__: object) -> object:
+            asked.append(topic)
+            return found
+
+        return asks
+
+    for name, found in (("end_offsets", {0: 9}), ("readable_ends", {0: 9}), ("offsets_since", {0: 9})):
+        monkeypatch.setattr(admin, name, answer(found))
+    monkeypatch.setattr(admin, "topic_settings", answer({"retention.ms": "60000"}))
+    landed = Cut({"orders": Position(1, {0: 4})})
+    said = _records_behind(settings, "orders", landed)
+    assert said == "5 records, ALARM: at any time retention may delete what has not landed"
+    assert set(asked) == {"prod.orders-v2"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,14 @@ def test_the_newest_schema_of_the_topic_is_known_before_its_first_record(
     asking = asking_registry(settings(tmp_path, registry), NOTES)
     assert set(schemas(asking)) == {newest}
     assert read(asking, in_wire_format(newest, avro({"id": "a", "n": 3}, SECOND))) == b'{"id":"a","n":3}'
+
+
+def test_the_registry_is_asked_by_the_name_that_the_topic_has_in_kafka(tmp_path: Path, registry: RegistryState) -> None:
+    registered(registry, SECOND)
+    known = registered(registry, FIRST, "prod.notes-v2-value")
+    asking = asking_registry(settings(tmp_path, registry), replace(NOTES, kafka_topic="prod.notes-v2"))
+    assert set(schemas(asking)) == {known}
+    assert set(kept_schemas(settings(tmp_path, None), "notes")) == {known}, "they are kept by our name"
 
 
 def test_a_new_id_is_taken_in_once_and_then_read_without_the_registry(tmp_path: Path, registry: RegistryState) -> None:

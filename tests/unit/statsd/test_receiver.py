@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -185,3 +186,13 @@ def test_a_client_that_can_not_go_on_ends_the_process(settings: Settings) -> Non
     assert not stop.is_set()
     assert source.refused == {"the part ended before the broker had them": 1}
     stop.set()
+
+
+def test_the_broker_is_given_the_name_that_the_topic_has_there(settings: Settings) -> None:
+    names: list[str] = []
+    client: Any = SimpleNamespace(produce=lambda topic, *_, **__: names.append(topic))
+    Receiver(settings, client, Source(), lambda: None, "prod.metrics")._send(RawRecord(None, b"{}"))
+    Receiver(settings, client, Source(), lambda: None)._send(RawRecord(None, b"{}"))
+    assert names == ["prod.metrics", "metrics"]
+    topic = Topic("metrics", (METRIC,), kafka_topic="prod.metrics")
+    assert check_topic(settings, Declarations({"metrics": topic})).in_kafka == "prod.metrics"

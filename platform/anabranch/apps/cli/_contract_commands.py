@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anabranch.contracts.fields.registered_schema import RegisteredSchema
     from anabranch.contracts.model.declarations import Declarations
     from anabranch.contracts.model.inferred import Inferred
+    from anabranch.ingest.kafka.look import LogRecord
 
 contracts = typer.Typer(no_args_is_help=True, help="Contracts: inferred from sample records, or from their schema.")
 _MAX_RECORDS = 100_000
@@ -40,7 +41,7 @@ def infer_command(
         ),
     ] = "",
     event_type: Annotated[str, typer.Option("--type", help="The event type, like payment.made.")] = "",
-    topic: Annotated[str, typer.Option("--topic", help="The topic's name, like payments.")] = "",
+    topic: Annotated[str, typer.Option("--topic", help="The topic's name in Kafka, like payments.")] = "",
     subject: Annotated[
         str, typer.Option("--subject", help="Instead of FILE: a subject of the schema registry, like payments-value.")
     ] = "",
@@ -51,14 +52,10 @@ def infer_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Infer a contract from existing records, and the declaration of their topic; say what is uncertain."""
-    from anabranch.contracts.model.topics import TOPIC_NAME
-
-    if not event_type or not TOPIC_NAME.fullmatch(topic):
-        raise BadInput(
-            "TOPIC_NAME",
-            f"{topic!r} is no topic name" if event_type else "the event type is missing",
-            next_step="give --type payment.made --topic payments; names of topics are a-z, 0-9 and _",
-        )
+    if not event_type:
+        example = "give --type payment.made --topic payments"
+        raise BadInput("TOPIC_NAME", "the event type is missing", next_step=example)
+    name = own_name(topic)
     if bool(file) + bool(subject) + from_log != 1:
         raise BadInput(
             "SAMPLE",
@@ -66,22 +63,33 @@ def infer_command(
             next_step="give a FILE, or --subject, or --log for the topic's own records",
         )
     found, more = inferred(file, event_type, topic, subject)
-    files = {f"{found.name}.v1.json": found.contract_file(), f"{topic}.py": found.declaration(topic), **more}
+    declaration = found.declaration(name, topic)
+    files = {f"{found.name}.v1.json": found.contract_file(), f"{name}.py": declaration, **more}
     if write:
         settings, declared = project()
         write_declaration(settings.contracts_folder, files, declared)
         typer.echo("next: check the comments, then anabranch topics list")
     elif as_json:
-        known = {"contract": json.loads(found.contract_file()), "declaration": found.declaration(topic)}
+        known = {"contract": json.loads(found.contract_file()), "declaration": declaration}
         typer.echo(json.dumps({**known, "left_out": list(found.left_out), "records": found.records}))
     else:
         typer.echo("\n".join(f"# {name}\n{text}" for name, text in files.items()), nl=False)
 
 
+def own_name(in_kafka: str) -> str:
+    """The name that is proposed for a topic of Kafka: its own, if that can be one here. Raises BadInput TOPIC_NAME."""
+    from anabranch.contracts.model.topics import KAFKA_NAME, TOPIC_NAME, proposed_name
+
+    if not KAFKA_NAME.fullmatch(in_kafka):
+        next_step = "give its name in Kafka: at most 249 of a-z, A-Z, 0-9, '.', '_' and '-'"
+        raise BadInput("TOPIC_NAME", f"{in_kafka!r} is no topic name", next_step=next_step)
+    return in_kafka if TOPIC_NAME.fullmatch(in_kafka) else proposed_name(in_kafka)
+
+
 def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Inferred, dict[str, str]]:
     """What was inferred, and files that its declaration needs besides the contract."""
     from anabranch.contracts.fields.registered_schema import RegisteredSchema
-    from anabranch.contracts.model.infer import infer
+    from anabranch.contracts.model.infer_events import infer_topic
     from anabranch.contracts.model.infer_schema import infer_from_schema
 
     if file.endswith(".avsc"):
@@ -99,23 +107,28 @@ def inferred(file: str, event_type: str, topic: str, subject: str) -> tuple[Infe
         from anabranch.ingest.files import sample_lines
 
         lines = sample_lines(file, _MAX_RECORDS)
-        return infer(event_type, _lines(file) if lines is None else lines), {}
+        return infer_topic(event_type, _lines(file) if lines is None else lines), {}
     from anabranch.ingest.kafka.look import newest
 
     records = newest(project()[0], topic, _LOG_RECORDS)
-    return infer(event_type, json_lines(topic, (each.value for each in records if each.value)), broken=True), {}
+    return infer_topic(event_type, json_lines(topic, records), broken=True), {}
 
 
-def json_lines(topic: str, values: Iterable[bytes]) -> Iterator[str]:
-    """The values as texts. Raises BadInput SAMPLE for records in the wire format of a registry."""
-    for value in values:
+def json_lines(topic: str, records: Iterable[LogRecord]) -> Iterator[str]:
+    """The values as texts, of events in binary mode as whole ones. Raises BadInput SAMPLE for records in the wire
+    format of a registry."""
+    from anabranch.contracts.model.event_headers import as_structured
+
+    for record in records:
+        if not (value := record.value):
+            continue
         if value.startswith(b"\x00"):
             raise BadInput(
                 "SAMPLE",
                 f"records of {topic} are in the wire format of a schema registry, not JSON",
                 next_step=f"infer from their schema: --subject {topic}-value",
             )
-        yield value.decode(errors="replace")
+        yield as_structured(value, record.headers).decode(errors="replace")
 
 
 def _compiled(file: str) -> RegisteredSchema:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch.ingest.kafka.look import LogRecord
 
 events = typer.Typer(no_args_is_help=True, help="Records of the log: the newest ones, or one by its offset.")
-Topic = Annotated[str, typer.Argument(help="The topic. It need not be declared.")]
+Topic = Annotated[str, typer.Argument(help="The topic, by its declared name or its name in Kafka, declared or not.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one record per line.")]
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 _LONG = 400
@@ -36,11 +36,12 @@ def tail(
     from anabranch.ingest.kafka import look
 
     settings = load_settings()
-    found = look.newest(settings, topic, count) if count else []
+    _, in_kafka = _names(settings, topic)
+    found = look.newest(settings, in_kafka, count) if count else []
     for record in found:
         _print(record, as_json)
     if follow:
-        for record in look.follow(settings, topic):
+        for record in look.follow(settings, in_kafka):
             _print(record, as_json)
     elif not found and not as_json:
         typer.echo(f"{topic} holds no records")
@@ -64,8 +65,9 @@ def show(
     if (found := _PLACE.fullmatch(place)) is None:
         raise BadInput("PARAMETER", f"{place!r} is no place in a topic", next_step="write PARTITION:OFFSET, like 0:17")
     settings, partition, offset = load_settings(), int(found[1]), int(found[2])
-    record = look.at(settings, topic, partition, offset)
-    landed = _landed(settings, topic, partition, offset)
+    name, in_kafka = _names(settings, topic)
+    record = look.at(settings, in_kafka, partition, offset)
+    landed = _landed(settings, name, partition, offset)
     if record is None and landed is None:
         raise BadInput(
             "NO_RECORD",
@@ -92,6 +94,14 @@ def show(
         if value is not None:
             table.add_row(name, cell(str(value)))
     print_whole(table)
+
+
+def _names(settings: Settings, given: str) -> tuple[str, str]:
+    """The name of a topic here, and in Kafka. Both are what was given for a topic that isn't declared."""
+    from anabranch.contracts.model.declarations import find_topic
+
+    topic = find_topic(settings.contracts_folder, given)
+    return (given, given) if topic is None else (topic.name, topic.in_kafka)
 
 
 def _landed(settings: Settings, topic: str, partition: int, offset: int) -> dict[str, Any] | None:

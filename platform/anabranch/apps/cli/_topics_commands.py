@@ -32,12 +32,14 @@ def list_topics(as_json: AsJson = False) -> None:
     existing = existing_topics(settings)
     rows = []
     for topic in declarations.topics.values():
-        begin = begin_offsets(settings, topic.name) if topic.name in existing else {}
-        end = end_offsets(settings, topic.name) if topic.name in existing else {}
+        exists = topic.in_kafka in existing
+        begin = begin_offsets(settings, topic.in_kafka) if exists else {}
+        end = end_offsets(settings, topic.in_kafka) if exists else {}
         rows.append(
             {
                 "topic": topic.name,
-                "exists": topic.name in existing,
+                "kafka_topic": topic.in_kafka,
+                "exists": exists,
                 "partitions": topic.partitions,
                 "retention_days": topic.retention.total_seconds() / 86_400,
                 "allowed_lateness_seconds": topic.allowed_lateness.total_seconds(),
@@ -57,7 +59,9 @@ def list_topics(as_json: AsJson = False) -> None:
         records = f"{row['records']:,}" if row["exists"] else "not created"
         lateness = str(topic.allowed_lateness)
         retention = f"{topic.retention.days} days"
-        table.add_row(topic.name, str(topic.partitions), retention, lateness, "\n".join(topic.event_types), records)
+        table.add_row(
+            topic.full_name, str(topic.partitions), retention, lateness, "\n".join(topic.event_types), records
+        )
     print_whole(table)
 
 

@@ -71,7 +71,7 @@ def _of_log(settings: Settings, topic: Topic, last: int) -> tuple[str, Callable[
     from anabranch.ingest.files import try_records
     from anabranch.ingest.kafka.look import newest
 
-    records = newest(settings, topic.name, last)
+    records = newest(settings, topic.in_kafka, last)
     return f"the newest {len(records):,} records of the log", lambda spark: try_records(spark, settings, topic, records)
 
 

@@ -148,7 +148,7 @@ class LogMirror(Mirror):
         spark, topic = self._source.spark, self._source.topic
         schema = spark.read.format("delta").load(str(self._landing)).drop(EVENT_DATE).schema
         landed = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
-        oldest = begin_offsets(self._source.settings, topic.name)
+        oldest = begin_offsets(self._source.settings, topic.in_kafka)
         available = {p: (max(a, oldest.get(p, 0)), b) for p, (a, b) in offsets.items() if b > oldest.get(p, 0)}
         dated = landed.withColumn(EVENT_DATE, F.to_date("event_time"))
         if not available:

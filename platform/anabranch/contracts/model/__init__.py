@@ -4,11 +4,12 @@ In: arguments from ``spark_jobs/contracts``. Out: frozen objects, or BadDefiniti
 
 1. ``contract`` is one version of an event type, ``upcasters`` the functions between versions; ``compatibility`` checks
    each version against the one before it;
-2. ``records`` says how a topic's records are read (``_mapping_check`` holds that against the contracts); ``topics``
-   combines contracts, upcasters and the broker's settings;
+2. ``records`` says how a topic's records are read (``_mapping_check`` holds that against the contracts);
+   ``event_headers`` reads events in binary mode; ``topics`` combines contracts, upcasters and the broker's settings;
 3. ``queues`` names the queues that fill topics, ``metrics`` the contract of StatsD's events; ``declarations`` loads all
    of a project; ``contract_registry`` records each version before its first event lands, and rejects later changes.
-   ``infer`` drafts a contract from sample events, ``infer_schema`` from a schema; ``inferred`` is the draft.
+   ``infer`` drafts a contract from records (``_samples``), ``infer_events`` from CloudEvents, ``infer_schema`` from a
+   schema; ``inferred`` is the draft.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ __all__ = [
     "contract",
     "contract_registry",
     "declarations",
+    "event_headers",
     "infer",
+    "infer_events",
     "infer_schema",
     "inferred",
     "metrics",

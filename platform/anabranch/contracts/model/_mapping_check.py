@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.model.contract import Contract, sent_name
+from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
     PART,
     PATTERNS,
@@ -29,17 +29,34 @@ from anabranch.core.errors import BadDefinition
 
 
 def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
-    """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it. An envelope needs
-    no mapping."""
-    if isinstance(mapping, CloudEvents):
-        return
-    for part, problem in problems(mapping, contracts):
+    """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it."""
+    found = _event_problems(mapping, contracts) if isinstance(mapping, CloudEvents) else problems(mapping, contracts)
+    for part, problem in found:
         raise BadDefinition(
             "MAPPING",
             f"topic {topic}: {part}: {problem}",
             next_step="correct the mapping, or the contract",
             part=part,
         )
+
+
+def _event_problems(events: CloudEvents, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
+    """The same for records that have an envelope, as others write it."""
+    types, versions = {contract.name for contract in contracts}, {contract.version for contract in contracts}
+    for sent, name in events.types.items():
+        if name not in types:
+            yield "types", f"{sent!r} is named {name}, which is no event type of the topic"
+    if isinstance(events.schemas, str):
+        if events.schemas != "any":
+            yield "schemas", f'{events.schemas!r} is none: give versions by dataschema, or "any"'
+    else:
+        for sent, version in events.schemas.items():
+            if sent.startswith(URN):
+                yield "schemas", f"{sent} names a contract and its version already"
+            elif version not in versions:
+                yield "schemas", f"{sent!r} is version {version}, which no contract of the topic has"
+    if events.time not in (None, Record.APPEND_TIME):
+        yield "time", "give Record.APPEND_TIME, for events without a time, or None"
 
 
 def problems(mapping: Mapped, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,8 @@ from anabranch.contracts.fields.null_values import in_memory
 from anabranch.contracts.fields.restrictions import check_restrictions
 from anabranch.core.errors import BadDefinition
 
+URN = "urn:anabranch:contract:"
+"""What a ``dataschema`` of ours begins with."""
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f]{1,200}""")
@@ -62,7 +64,9 @@ class Contract:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not EVENT_TYPE.fullmatch(self.name):
             raise BadDefinition(
-                "CONTRACT_NAME", f"{self.name!r} is no event type", next_step="write it like flight.departed"
+                "CONTRACT_NAME",
+                f"{self.name!r} is no event type",
+                next_step="write it like flight.departed; CloudEvents(types=...), or a TypeField, has what is sent",
             )
         if not isinstance(self.version, int) or isinstance(self.version, bool) or self.version < 1:
             raise BadDefinition(
@@ -89,7 +93,7 @@ class Contract:
     @property
     def uri(self) -> str:
         """The value of an event's ``dataschema``, which names its contract."""
-        return f"urn:anabranch:contract:{self.name}:{self.version}"
+        return f"{URN}{self.name}:{self.version}"
 
     @property
     def column(self) -> str:

@@ -25,12 +25,19 @@ class Declarations:
 
     def topic(self, name: str) -> Topic:
         if name not in self.topics:
+            found = self.find(name)
             raise BadInput(
                 "TOPIC_UNKNOWN",
                 f"no topic {name!r} is declared",
-                next_step=f"declared topics: {', '.join(sorted(self.topics)) or 'none'}",
+                next_step=f"write {found.name}: it is called {name} in Kafka only"
+                if found is not None
+                else f"declared topics: {', '.join(sorted(self.topics)) or 'none'}",
             )
         return self.topics[name]
+
+    def find(self, name: str) -> Topic | None:
+        """The topic that is declared by this name; else the one that has it in Kafka."""
+        return self.topics.get(name) or next((t for t in self.topics.values() if t.in_kafka == name), None)
 
     def topic_of(self, event_type: str) -> Topic:
         for topic in self.topics.values():
@@ -65,6 +72,15 @@ def load_module(path: Path, *, reload: bool = False) -> ModuleType:
     return module
 
 
+def find_topic(folder: Path, name: str) -> Topic | None:
+    """As ``Declarations.find``, for what takes topics that aren't declared, too: None also where the declarations can't
+    be loaded now."""
+    try:
+        return load_declarations(folder).find(name)
+    except Exception:  # anything: a person may be editing a file
+        return None
+
+
 def load_declarations(folder: Path, *, reload: bool = False, beside: Iterable[Topic] = ()) -> Declarations:
     """Every Topic and Queue in a global name of a module in ``folder`` (``spark_jobs/contracts``). ``reload``: reads
     the files again, even if this process has already read them. ``beside``: topics of other files, which carry their
@@ -72,6 +88,7 @@ def load_declarations(folder: Path, *, reload: bool = False, beside: Iterable[To
     topics: dict[str, Topic] = {}
     queues: dict[int, Queue] = {}
     carriers = {event_type: topic.name for topic in beside for event_type in topic.event_types}
+    in_kafka = {topic.in_kafka: topic.name for topic in beside}
     for path in sorted(folder.glob("[a-z]*.py")):
         for value in vars(load_module(path, reload=reload)).values():
             if isinstance(value, Queue):
@@ -81,6 +98,12 @@ def load_declarations(folder: Path, *, reload: bool = False, beside: Iterable[To
             if value.name in topics:
                 raise BadDefinition(
                     "TOPIC_TWICE", f"{path}: topic {value.name} is declared twice", next_step="declare it in one file"
+                )
+            if (other := in_kafka.setdefault(value.in_kafka, value.name)) != value.name:
+                raise BadDefinition(
+                    "TOPIC_TWICE",
+                    f"{path}: {value.name} and {other} are both the topic {value.in_kafka} of Kafka",
+                    next_step="declare it once: one topic can have several event types (TypeField)",
                 )
             for event_type in value.event_types:
                 if event_type in carriers:

@@ -1,5 +1,5 @@
-"""Infers a contract and a mapping from sample records (``infer_schema``: from a schema). What it isn't sure of it says
-in a ``description`` or a comment, for a person to decide."""
+"""Infers a contract and a mapping from sample records (``infer_events``: from CloudEvents). What it isn't sure of it
+says in a ``description`` or a comment, for a person to decide."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import WrittenFloat
-from anabranch.contracts.model.contract import EVENT_TYPE, FIELD_NAME, SENT_NAME, sent_name
+from anabranch.contracts.model._samples import check_name, read_records
+from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
-from anabranch.core.errors import BadInput
-from anabranch.core.text import strict_json
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -22,7 +21,6 @@ _WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
 _AS_DECIMAL: Final = 'looks like money; exact as {{"type": "{}", "format": "decimal", "precision": 18, "scale": 2}}'
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
 _MOSTLY: Final = 0.8
-_DECODER: Final = strict_json.strict_decoder(WrittenFloat)
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
 _ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
 _MOST_NAMES, _IN_COMMON = 20, 0.5
@@ -84,38 +82,18 @@ def infer(name: str, lines: Iterable[str], *, broken: bool = False) -> Inferred:
     SAMPLE, which names the line, or CONTRACT_NAME.
     """
     check_name(name)
-    root, unread = _Seen(), 0
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                root.add(_record(number, line))
-            except BadInput:
-                if not broken:
-                    raise
-                unread += 1
-    if not root.count:
-        raise BadInput("SAMPLE", "there is no record in the sample", next_step="give some, one JSON object a line")
-    left_out = [f"{unread:,} of {root.count + unread:,} records are no JSON object: left out"] * bool(unread)
+    return infer_records(name, *read_records(lines, broken=broken))
+
+
+def infer_records(name: str, records: Iterable[Mapping[str, Any]], left_out: list[str]) -> Inferred:
+    """The same from records that were read. ``left_out``: what is known to be left out already."""
+    root = _Seen()
+    for record in records:
+        root.add(dict(record))
     schema = _object(root, "", left_out)
     money = tuple(own for own, node in schema["properties"].items() if _is_money(root.fields[sent_name(own, node)]))
     guessed = _id_of(root, schema), _time_of(root, schema)
     return Inferred(name, schema, tuple(left_out), root.count, *guessed, money=money)
-
-
-def check_name(name: str) -> None:
-    """Raises BadInput CONTRACT_NAME if it is no event type."""
-    if not EVENT_TYPE.fullmatch(name):
-        raise BadInput("CONTRACT_NAME", f"{name!r} is no event type", next_step="write it like payment.made")
-
-
-def _record(number: int, line: str) -> dict[str, Any]:
-    try:
-        content = strict_json.loads(line, _DECODER)
-    except ValueError as error:
-        raise BadInput("SAMPLE", f"line {number} is not JSON: {error}", next_step="one JSON object a line") from None
-    if not isinstance(content, dict):
-        raise BadInput("SAMPLE", f"line {number} is no JSON object", next_step="one JSON object a line")
-    return content
 
 
 def _kind(value: Any) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from anabranch.contracts.fields.field_types import is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.model._samples import check_name
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME
-from anabranch.contracts.model.infer import check_name, is_named_id, own_name, time_rank
+from anabranch.contracts.model.infer import is_named_id, own_name, time_rank
 from anabranch.contracts.model.inferred import Inferred
 from anabranch.core.errors import BadInput
 

@@ -23,7 +23,7 @@ class Inferred:
     """How many the sample has; 0 if there is only a schema."""
     id: str | None
     time: str | None
-    """Python for ``PlainJson(time=...)``."""
+    """Python for ``PlainJson(time=...)``. Neither is asked for by CloudEvents, which have an envelope."""
     format: str = "PlainJson"
     arguments: tuple[str, ...] = ()
     """Python of the format's other arguments."""
@@ -37,6 +37,10 @@ class Inferred:
     """Whether a person has said id and time."""
     money: tuple[str, ...] = ()
     """Fields that look like money, and aren't declared as decimals."""
+
+    @property
+    def has_envelope(self) -> bool:
+        return self.format == "CloudEvents"
 
     @property
     def times(self) -> dict[str, str]:
@@ -70,16 +74,27 @@ class Inferred:
         content = {"name": self.name, "version": 1, "compatibility": "backward", "schema": schema}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
-    def declaration(self, topic: str) -> str:
-        """The Python module that declares the topic."""
+    def declaration(self, topic: str, in_kafka: str = "") -> str:
+        """The Python module that declares the topic. ``in_kafka``: its name there."""
         unsure = [f"# {line}" for line in self.left_out]
         ident = f'"{self.id}"' if self.id else "Record.OFFSET"
         why_id, other = self._why_id
+        other_name = in_kafka not in ("", topic)
         why_time = "check that it says when the event happened" if self.time else "no field looks like a time"
         why_time += ", and in which zone" if "zone=" in (self.time or "") else ""
-        time = self.time or "Record.APPEND_TIME"
-        used = [name for name in ("Record", "TimeField") if f"{name}." in f"{ident} {time}" or f"{name}(" in time]
-        names = sorted(["Contract", self.format, *used, "Topic"])
+        time, whys = self.time or "Record.APPEND_TIME", [why_id if self.id else other, why_time]
+        parts = [] if self.has_envelope else [f"id={ident}", f"time={time}"]
+        said = " ".join([*parts, *self.arguments])
+        used = [name for name in ("Record", "TimeField") if f"{name}." in said or f"{name}(" in said]
+        arguments = [
+            *(
+                f"        {part},{'' if self.confirmed else f'  # {why}'}"
+                for part, why in zip(parts, whys, strict=False)
+            ),
+            *([f'        subject="{self.subject}",'] if self.subject else []),
+            *(f"        {each}," for each in self.arguments),
+        ]
+        names = sorted(["Contract", *([self.format] if arguments else []), *used, "Topic"])
         origin = self.origin or f"{self.records:,} records"
         lines = [
             f'"""Topic {topic}, inferred from {origin}. Check what the comments say."""',
@@ -91,14 +106,10 @@ class Inferred:
             "",
             *([*unsure, ""] if unsure else []),
             f"{topic.upper()} = Topic(",
-            f'    "{topic}",',
+            f'    "{topic}",{"  # its name here: tables, paths and commands have it" if other_name else ""}',
             f'    (Contract.from_file(Path(__file__).parent / "{self.name}.v1.json"),),',
-            f"    records={self.format}(",
-            f"        id={ident},{'' if self.confirmed else f'  # {why_id if self.id else other}'}",
-            f"        time={time},{'' if self.confirmed else f'  # {why_time}'}",
-            *([f'        subject="{self.subject}",'] if self.subject else []),
-            *(f"        {each}," for each in self.arguments),
-            "    ),",
+            *([f"    records={self.format}(", *arguments, "    ),"] if arguments else []),
+            *([f'    kafka_topic="{in_kafka}",'] if other_name else []),
             *([] if self.owned else ["    owned=False,"]),
             *([f"    allowed_lateness={self.lateness},"] if self.lateness else []),
             ")",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from anabranch.contracts.fields.registered_schema import Schemas
-from anabranch.contracts.model.contract import sent_path
+from anabranch.contracts.model.contract import URN, sent_path
 from anabranch.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -74,7 +74,34 @@ class TypeField:
 @dataclass(frozen=True, slots=True)
 class CloudEvents:
     """CloudEvents 1.0. Structured mode: a record is a JSON object with the envelope and ``data``. Binary mode, known by
-    headers ``ce_...``: the envelope is in the headers, and the record is the data, as JSON."""
+    headers ``ce_...``: the envelope is in the headers, and the record is the data, as JSON.
+
+    For events as other producers make them. ``types``: the event types by the ``type`` that they send, where they
+    differ. ``schemas``: the version of the contract by the ``dataschema`` that they send, or "any": each means the
+    newest. One of ours (``urn:anabranch:contract:...``) always means the version that it names, none the newest.
+    ``time``: ``Record.APPEND_TIME`` for what has no ``time``, which the standard doesn't require; None: that is
+    quarantined.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    schemas: Mapping[str, int] | Literal["any"] = field(default_factory=dict, hash=False)
+    time: Record | None = None
+
+    def sent_types(self, event_type: str) -> list[str]:
+        """What producers send for an event type."""
+        own = [] if event_type in self.types else [event_type]
+        return own + [sent for sent, name in self.types.items() if name == event_type]
+
+    def sent_schemas(self, version: int) -> list[str]:
+        """What producers send for a version, besides its own URI."""
+        return [] if isinstance(self.schemas, str) else [uri for uri, n in self.schemas.items() if n == version]
+
+    def names(self, dataschema: object, contract: Contract, *, newest: bool) -> bool:
+        """Whether a ``dataschema`` (None: there is none) names a contract, the ``newest`` of its type or an older
+        one."""
+        if dataschema is None or (self.schemas == "any" and not str(dataschema).startswith(URN)):
+            return newest
+        return dataschema in (contract.uri, *self.sent_schemas(contract.version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from anabranch.core.errors import BadDefinition
 
 RETENTION_ALARM = timedelta(hours=12)
 TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+KAFKA_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""What Kafka allows."""
 LANDING_COLUMNS: Final = frozenset({
     "topic", "partition", "offset", "append_time", "key", "value", "headers", "epoch", "decision", "reason", "late",
     "released_from", "event_id", "source", "type", "subject", "contract_version", "device_time", "senttime",
@@ -35,6 +37,8 @@ class Topic:
     ``future_bound`` after its receipt, or before ``earliest_year``.
     ``contracts`` may hold several versions of an event type: events land with the version that they name, and views
     see the newest one, through ``upcasters``.
+    ``kafka_topic``: its name in Kafka, where that is another one: tables, cuts, paths and commands have ``name``, and
+    ``in_kafka`` is what the broker is asked for. It may change only while nothing has landed (LOG_REPLACED).
     ``records``: how records are read. ``owned``: False for a topic that others run: it is never created, its settings
     are theirs, and ``partitions`` is only what tests assume.
     ``replication``: copies of each partition, ``min_insync_replicas``: how many must have a record before it is
@@ -57,10 +61,19 @@ class Topic:
     replication: int | None = None
     min_insync_replicas: int | None = None
     retention_alarm: timedelta = RETENTION_ALARM
+    kafka_topic: str = ""
 
     def __post_init__(self) -> None:
         if not TOPIC_NAME.fullmatch(self.name):
-            raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step="use a-z, 0-9 and _")
+            own, known = proposed_name(self.name), KAFKA_NAME.fullmatch(self.name)
+            more = f'; or Topic("{own}", kafka_topic="{self.name}", ...), if it is called so in Kafka' if known else ""
+            raise BadDefinition("TOPIC_NAME", f"{self.name!r} is no topic name", next_step=f"use a-z, 0-9 and _{more}")
+        if self.kafka_topic and not KAFKA_NAME.fullmatch(self.kafka_topic):
+            raise BadDefinition(
+                "TOPIC_NAME",
+                f"{self.name}: {self.kafka_topic!r} is no name of a topic in Kafka",
+                next_step="write kafka_topic as the broker names it: at most 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+            )
         if self.partitions < 1 or not self.contracts:
             raise BadDefinition(
                 "TOPIC_EMPTY",
@@ -134,6 +147,16 @@ class Topic:
                         f"{contract.uri}",
                         next_step="give one of them another name, or put them on two topics",
                     )
+
+    @property
+    def in_kafka(self) -> str:
+        """Its name in Kafka: what the broker, its clients and a schema registry know it by."""
+        return self.kafka_topic or self.name
+
+    @property
+    def full_name(self) -> str:
+        """For messages: with its name in Kafka, where that is another one."""
+        return self.name if self.in_kafka == self.name else f"{self.name} ({self.in_kafka} in Kafka)"
 
     @property
     def each(self) -> tuple[Topic, ...]:
@@ -220,3 +243,11 @@ class Topics:
 
 Sources = Topic | Topics
 """The topics that a view reads."""
+
+
+def proposed_name(in_kafka: str) -> str:
+    """A name of ours for a topic of Kafka: ``prod.orders-v2`` becomes ``prod_orders_v2``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", in_kafka)
+    name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+    name = name if name[:1].isalpha() else f"topic_{name}"
+    return name[:63].rstrip("_")

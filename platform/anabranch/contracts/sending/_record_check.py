@@ -11,7 +11,16 @@ from typing import Any
 import jsonschema_rs
 
 from anabranch.contracts.model.contract import Contract
-from anabranch.contracts.model.records import Header, Headers, PlainJson, Record, holds_json, last_header, sent_value
+from anabranch.contracts.model.records import (
+    CloudEvents,
+    Header,
+    Headers,
+    PlainJson,
+    Record,
+    holds_json,
+    last_header,
+    sent_value,
+)
 from anabranch.contracts.model.topics import Topic
 from anabranch.contracts.sending._validation import data_schema, envelope_schema, shape_problem, text_problem
 from anabranch.core.errors import BadInput
@@ -32,7 +41,8 @@ class RecordCheck:
             )
         self._topic = topic
         self._plain = topic.records if isinstance(topic.records, PlainJson) else None
-        self._compiled = [(each, _compiled(each, self._plain)) for each in self._contracts()]
+        self._events = topic.records if isinstance(topic.records, CloudEvents) else CloudEvents()
+        self._compiled = [(each, self._validator(each)) for each in self._contracts()]
 
     def _contracts(self) -> list[Contract]:
         """Those that landing reads records by. A record without an envelope names no version: the newest of each type.
@@ -56,6 +66,8 @@ class RecordCheck:
         found = [each for each in self._compiled if self._may_be(each[0], given, content)]
         if not found:
             return self._type_path, self._unknown(given, content)
+        if self._plain is None and "data" not in content and "data_base64" in content:
+            return "data_base64", "isn't read: the data of an event is a JSON object, in data"
         problems = [self._problem(contract, validator, value, content) for contract, validator in found]
         return None if None in problems else problems[0]
 
@@ -66,9 +78,29 @@ class RecordCheck:
             return wrong[0] or "record", wrong[1]
         return text_problem(contract, value, envelope=self._plain is None)
 
+    def _validator(self, contract: Contract) -> jsonschema_rs.Draft4Validator:
+        if self._plain is not None:
+            return jsonschema_rs.Draft4Validator(data_schema(contract), validate_formats=True)
+        schema, events = envelope_schema(contract), self._events
+        named = schema["properties"]
+        named["type"] = {"enum": events.sent_types(contract.name)}
+        if events.schemas == "any":
+            named["dataschema"] = {"type": "string"}  # which of them is ours was looked at before
+        else:
+            named["dataschema"] = {"enum": [contract.uri, *events.sent_schemas(contract.version)]}
+        optional = {"subject"} if events.time is None else {"subject", "time"}  # landing doesn't need them
+        if events.time is not None:
+            named["time"] = named["senttime"]
+        schema["required"] = [name for name in schema["required"] if name not in optional]
+        return jsonschema_rs.Draft4Validator(schema, validate_formats=True)
+
     def _may_be(self, contract: Contract, given: Any, content: Mapping[str, Any]) -> bool:
         if self._plain is None:
-            return given == contract.name and content.get("dataschema") in (None, contract.uri)
+            if not isinstance(given, str) or self._events.types.get(given, given) != contract.name:
+                return False
+            newest = contract == self._topic.newest(contract.name)
+            said = content.get("dataschema")
+            return said is None or self._events.names(said, contract, newest=newest)
         if self._plain.type is None:
             return True
         return isinstance(given, str) and self._plain.type.names.get(given, given) == contract.name
@@ -91,11 +123,3 @@ class RecordCheck:
     def _unknown(self, given: Any, content: Mapping[str, Any]) -> str:
         schema = f" with dataschema {content.get('dataschema')!r}" if self._plain is None else ""
         return f"{given!r}{schema} is none of topic {self._topic.name} ({', '.join(self._topic.event_types)})"
-
-
-def _compiled(contract: Contract, plain: PlainJson | None) -> jsonschema_rs.Draft4Validator:
-    if plain is not None:
-        return jsonschema_rs.Draft4Validator(data_schema(contract), validate_formats=True)
-    schema = envelope_schema(contract)
-    schema["required"] = [name for name in schema["required"] if name != "subject"]  # landing doesn't need one
-    return jsonschema_rs.Draft4Validator(schema, validate_formats=True)

@@ -96,7 +96,7 @@ class _Server:
         except Unreadable as error:
             return _problem(error.status, "EVENT_REFUSED", error.what, error.next_step)
         refused = self._refused(topic, records)
-        return refused if refused is not None else await self._sent(name, records)
+        return refused if refused is not None else await self._sent(topic.in_kafka, records)
 
     def _refused(self, topic: Topic, records: Sequence[Prepared]) -> Response | None:
         check = self._checks.get(topic.name)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
-from anabranch.contracts import Header, PlainJson, Record, Topic
+from anabranch.contracts import CloudEvents, Header, PlainJson, Record, Topic
 from anabranch.contracts.model.records import Headers, holds_json, plain_key
 from anabranch.contracts.sending import rfc3339
 from anabranch.core.text.strict_json import strict_decoder
@@ -116,8 +116,10 @@ def _added(topic: Topic, event: Mapping[str, Any], now: datetime) -> dict[str, s
     added = {}
     if event.get("senttime") and "receivedtime" not in event:
         added["receivedtime"] = rfc3339(now)
-    if "dataschema" not in event and (kind := event.get("type")) in topic.event_types:
-        added["dataschema"] = topic.newest(str(kind)).uri
+    kind = str(event.get("type"))
+    kind = topic.records.types.get(kind, kind) if isinstance(topic.records, CloudEvents) else kind
+    if "dataschema" not in event and kind in topic.event_types:
+        added["dataschema"] = topic.newest(kind).uri
     return added
 
 

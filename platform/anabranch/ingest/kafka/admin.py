@@ -1,6 +1,7 @@
 """Manages topics on the broker: creates declared topics, reports drift, reads ids and offsets.
 
-Every call opens its own connection, returns or fails within about ten seconds, and is safe to repeat.
+Every call opens its own connection, returns or fails within about ten seconds, and is safe to repeat. A ``topic`` that
+is a text is its name in Kafka (``Topic.in_kafka``).
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
     """Create those of our own ``topics`` that don't exist and wait until they are writable; returns their names."""
     admin = Admin(settings)
     existing = existing_topics(settings, admin)
-    missing = [topic for topic in topics if topic.owned and topic.name not in existing]
+    missing = [topic for topic in topics if topic.owned and topic.in_kafka not in existing]
     if not missing:
         return ()
     futures = admin.create_topics(
         [
             # -1: the broker's own default; the embedded broker is a single node
             NewTopic(
-                t.name,
+                t.in_kafka,
                 num_partitions=t.partitions,
                 replication_factor=-1 if t.replication is None else t.replication,
                 config=t.broker_config,
@@ -92,9 +93,8 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise translate_error(settings, error, f"creating topic {name}") from None
-    names = tuple(topic.name for topic in missing)
-    _wait_for_leaders(settings, admin, names)
-    return names
+    _wait_for_leaders(settings, admin, tuple(topic.in_kafka for topic in missing))
+    return tuple(topic.name for topic in missing)
 
 
 def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) -> None:
@@ -119,16 +119,16 @@ def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
     existing = existing_topics(settings, admin)
     found: list[Drift] = []
     for topic in topics:
-        if topic.name not in existing:
+        if topic.in_kafka not in existing:
             found.append(Drift(topic.name, "topic", "declared", "missing"))
             continue
         if not topic.owned:
             continue
-        if existing[topic.name] != topic.partitions:
-            found.append(Drift(topic.name, "partitions", str(topic.partitions), str(existing[topic.name])))
-        if topic.replication is not None and (copies := _copies(admin, topic.name)) != topic.replication:
+        if existing[topic.in_kafka] != topic.partitions:
+            found.append(Drift(topic.name, "partitions", str(topic.partitions), str(existing[topic.in_kafka])))
+        if topic.replication is not None and (copies := _copies(admin, topic.in_kafka)) != topic.replication:
             found.append(Drift(topic.name, "replication", str(topic.replication), str(copies)))
-        held = topic_settings(settings, topic.name, admin)
+        held = topic_settings(settings, topic.in_kafka, admin)
         found += [
             Drift(topic.name, setting, declared, held.get(setting, "unknown"))
             for setting, declared in topic.broker_config.items()

@@ -45,6 +45,7 @@ class Receipt:
     """Where a record is in the log."""
 
     topic: str
+    """Its declared name."""
     partition: int
     offset: int | None
     """None: the broker had the record already when the client sent it again, after a lost answer, and then it names
@@ -89,6 +90,7 @@ class Producer:
         self._declarations = declarations
         topics = declarations.topics.values()
         self._validators = {t.name: EventValidator(t.contracts) for t in topics}
+        self._in_kafka = {t.name: t.in_kafka for t in topics}
         self._limits = {t.name: t.max_message_bytes - RECORD_OVERHEAD for t in topics}
         self._partitions: dict[str, int] = {}
         self._failed: list[KafkaError] = []
@@ -121,7 +123,7 @@ class Producer:
     def send_checked(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None) -> Future[Receipt]:
         """The same for a record that the caller has checked."""
         future: Future[Receipt] = Future()
-        self.send_raw(topic, key, value, partial(self._settle, future), headers)
+        self.send_raw(topic, key, value, partial(self._settle, future, topic), headers)
         return future
 
     def send_prepared(self, topic: str, key: bytes, value: bytes, delivered: Delivered) -> None:
@@ -139,8 +141,8 @@ class Producer:
         self, topic: str, key: bytes | None, value: bytes | None, delivered: Delivered, headers: Headers = None
     ) -> None:
         """Hand over bytes without validation: of a record that the caller has checked, or to inject a fault."""
-        client = self._running()
-        if topic not in self._partitions:
+        client, in_kafka = self._running(), self._in_kafka.get(topic, topic)
+        if in_kafka not in self._partitions:
             raise self._unknown(topic)
         size = size_of(key, value, headers)
         if size > self._limits.get(topic, size):
@@ -149,7 +151,7 @@ class Producer:
             )
         while True:
             try:
-                client.produce(topic, value=value, key=key, headers=list(headers or ()), on_delivery=delivered)
+                client.produce(in_kafka, value=value, key=key, headers=list(headers or ()), on_delivery=delivered)
             except BufferError:
                 client.poll(0.1)
             except KafkaException as error:
@@ -182,12 +184,12 @@ class Producer:
             reason=str(error),
         )
 
-    def _settle(self, future: Future[Receipt], error: KafkaError | None, message: Message) -> None:
+    def _settle(self, future: Future[Receipt], topic: str, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
             future.set_exception(self.failure(error, 1))
         else:
-            future.set_result(receipt_of(message))
+            future.set_result(receipt_of(message, topic))
 
     def _topic_of(self, event: Event) -> str:
         try:
@@ -209,7 +211,7 @@ class Producer:
     def _unknown(self, topic: str) -> AnabranchError:
         return BadInput(
             "TOPIC_MISSING",
-            f"{self._settings.brokers} has no topic {topic!r}",
+            f"{self._settings.brokers} has no topic {self._in_kafka.get(topic, topic)!r}",
             state="the record was not sent",
             next_step="declare it in spark_jobs/contracts, then: anabranch topics create",
             topic=topic,
@@ -225,11 +227,12 @@ def event_json(event: Event) -> bytes:
         raise refused("event", why, event_type=event.type, event_id=event.id) from None
 
 
-def receipt_of(message: Message) -> Receipt:
-    """The receipt of a delivered record. Its time is the broker's, because topics are declared with LogAppendTime."""
+def receipt_of(message: Message, topic: str = "") -> Receipt:
+    """The receipt of a delivered record of ``topic`` (else the name in Kafka). Its time is the broker's, because topics
+    are declared with LogAppendTime."""
     _, milliseconds = message.timestamp()
     return Receipt(
-        topic=str(message.topic()),
+        topic=topic or str(message.topic()),
         partition=int(message.partition() or 0),
         offset=message.offset(),
         append_time=moment_of(int(milliseconds)),

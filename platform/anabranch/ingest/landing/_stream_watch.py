@@ -54,10 +54,10 @@ def unlanded_position(settings: Settings, topic: Topic) -> Hashable:
     client's own timeouts."""
     committed = latest_commit(landing_table(settings, topic.name))
     position = committed.note.cut.positions.get(topic.name) if committed is not None else None
-    landed, ends = position.offsets if position is not None else {}, readable_ends(settings, topic.name)
+    landed, ends = position.offsets if position is not None else {}, readable_ends(settings, topic.in_kafka)
     behind = [partition for partition, end in ends.items() if end > landed.get(partition, 0)]
     if not behind:
         return None
-    begins = begin_offsets(settings, topic.name)
+    begins = begin_offsets(settings, topic.in_kafka)
     holds = any(ends[partition] > begins.get(partition, 0) for partition in behind)
     return tuple(sorted(landed.items())) if holds else None

@@ -22,8 +22,8 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
     reader = (
         spark.readStream.format("kafka")
         .option("includeHeaders", "true")
-        .option("subscribe", topic.name)
-        .option("startingOffsets", json.dumps({topic.name: {str(k): v for k, v in start.items()}}))
+        .option("subscribe", topic.in_kafka)
+        .option("startingOffsets", json.dumps({topic.in_kafka: {str(k): v for k, v in start.items()}}))
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .option("failOnDataLoss", "true")
         # A consumer at the end of the log is polled again while its last fetch request still waits at the broker.
@@ -31,7 +31,7 @@ def read_log(spark: SparkSession, settings: Settings, topic: Topic, start: Mappi
     )
     for name, value in _client(settings).items():
         reader = reader.option(name, value)
-    return reader.load().withColumnRenamed("timestamp", "append_time").select(*RECORD)
+    return _records(reader.load(), topic)
 
 
 def read_range(
@@ -43,14 +43,21 @@ def read_range(
     reader = (
         spark.read.format("kafka")
         .option("includeHeaders", "true")
-        .option("assign", json.dumps({topic.name: sorted(offsets)}))
-        .option("startingOffsets", json.dumps({topic.name: first}))
-        .option("endingOffsets", json.dumps({topic.name: last}))
+        .option("assign", json.dumps({topic.in_kafka: sorted(offsets)}))
+        .option("startingOffsets", json.dumps({topic.in_kafka: first}))
+        .option("endingOffsets", json.dumps({topic.in_kafka: last}))
         .option("failOnDataLoss", "true")
     )
     for name, value in _client(settings).items():
         reader = reader.option(name, value)
-    return reader.load().withColumnRenamed("timestamp", "append_time").select(*RECORD)
+    return _records(reader.load(), topic)
+
+
+def _records(loaded: DataFrame, topic: Topic) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    found = loaded.withColumnRenamed("timestamp", "append_time").select(*RECORD)
+    return found if topic.in_kafka == topic.name else found.withColumn("topic", F.lit(topic.name))
 
 
 def _client(settings: Settings) -> dict[str, str]:
@@ -63,7 +70,7 @@ def _client(settings: Settings) -> dict[str, str]:
 def check_nothing_lost(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> None:
     """Raises Conflict OFFSETS_LOST if the broker has deleted records that were never landed, LOG_REPLACED if landing is
     ahead of the log."""
-    check_against_broker(topic, landed, begin_offsets(settings, topic.name), end_offsets(settings, topic.name))
+    check_against_broker(topic, landed, begin_offsets(settings, topic.in_kafka), end_offsets(settings, topic.in_kafka))
 
 
 def check_against_broker(
@@ -98,11 +105,12 @@ def check_same_log(topic: Topic, known: str, found: str) -> None:
     if known and found != known:
         raise Conflict(
             "LOG_REPLACED",
-            f"topic {topic.name} was deleted and created again: the broker's id for it is {found}, but what was landed "
-            f"came from {known}",
+            f"topic {topic.full_name} was deleted and created again, or its declaration named another one before "
+            f"(kafka_topic): the broker's id for it is {found}, but what was landed came from {known}",
             state="nothing was landed from the new log",
-            next_step="send the new events to a topic of another name; if the topic holds the same records at the same "
-            f"offsets (a copy of the old cluster), confirm that: anabranch landing accept-log {topic.name}",
+            next_step="undo the change of kafka_topic, or declare the other topic by a name of its own; send the new "
+            "events to a topic of another name; if the topic holds the same records at the same offsets (a copy of the "
+            f"old cluster), confirm that: anabranch landing accept-log {topic.name}",
             topic=topic.name,
             log=found,
         )
@@ -111,4 +119,4 @@ def check_same_log(topic: Topic, known: str, found: str) -> None:
 def starting_offsets(settings: Settings, topic: Topic, landed: Mapping[int, int]) -> dict[int, int]:
     """The start offsets of a query without a checkpoint: the end of what was landed; for a new table the log's
     begin."""
-    return {p: landed.get(p, start) for p, start in begin_offsets(settings, topic.name).items()}
+    return {p: landed.get(p, start) for p, start in begin_offsets(settings, topic.in_kafka).items()}

@@ -119,7 +119,7 @@ class LandingWriter:
 
     def _write(self, decided: DataFrame, batch_id: int) -> None:
         plan = batch_plan(self.checkpoint, batch_id)
-        end = kafka_offsets(plan, self.topic.name)
+        end = kafka_offsets(plan, self.topic.in_kafka)
 
         def attempt() -> None:
             self.turn.check()
@@ -153,8 +153,8 @@ class LandingWriter:
 
     def _batch_begin(self, batch_id: int) -> dict[int, int]:
         if batch_id == 0:
-            return first_offsets(self.checkpoint, self.topic.name)
-        return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.name)
+            return first_offsets(self.checkpoint, self.topic.in_kafka)
+        return kafka_offsets(batch_plan(self.checkpoint, batch_id - 1), self.topic.in_kafka)
 
     def _commit(
         self, rows: DataFrame, before: LandingState, plan: BatchPlan, first: Mapping[int, int], end: Mapping[int, int]
@@ -176,7 +176,7 @@ class LandingWriter:
         """The offsets of the micro-batch that hold no record, all of them proven. Raises BrokenState EPOCH_INCOMPLETE,
         and what ``reread`` raises."""
         empty = empty_ranges(judged, first, end)
-        doubtful = unproven(empty, partial(reread, self.settings, self.topic.name))
+        doubtful = unproven(empty, partial(reread, self.settings, self.topic.in_kafka))
         expected, without = sum(o - first.get(p, 0) for p, o in end.items()), sum(count_offsets(empty).values())
         if doubtful or judged.num_rows + without != expected:
             raise BrokenState(

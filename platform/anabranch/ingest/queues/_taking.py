@@ -129,7 +129,7 @@ class Taker(threading.Thread):
             if size > self._limit
         }
         numbers = [number for number in range(len(taken)) if number not in refused]
-        batch = Batch(self._client, self._topic.name, [taken[number].record for number in numbers])
+        batch = Batch(self._client, self._topic.in_kafka, [taken[number].record for number in numbers])
         if not self._deliver(connection, batch):
             return
         refused |= {numbers[number]: f"too large for the broker: {said}" for number, said in batch.too_large.items()}

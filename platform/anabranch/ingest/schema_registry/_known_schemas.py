@@ -120,7 +120,7 @@ class AskingSchemas(dict[int, RegisteredSchema]):
 
     def take_newest(self) -> None:
         """Keep the newest schema of the topic's subject, if there is one. Raises what ``Registry`` raises."""
-        newest = self._registry.newest(f"{self._topic.name}-value", protobuf=self._protobuf)
+        newest = self._registry.newest(f"{self._topic.in_kafka}-value", protobuf=self._protobuf)
         if newest is not None and newest[0] not in self:
             keep_schema(self._settings, self._topic, *newest)
             self[newest[0]] = newest[1]

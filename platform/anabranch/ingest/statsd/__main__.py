@@ -6,8 +6,9 @@ import logging
 import signal
 import sys
 import threading
+from functools import partial
 
-from anabranch.contracts import CloudEvents, load_declarations
+from anabranch.contracts import CloudEvents, Topic, load_declarations
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.contracts.model.metrics import METRIC
 from anabranch.core import part_report
@@ -28,11 +29,12 @@ def main() -> int:
     try:
         settings = load_settings()
         declarations = load_declarations(settings.contracts_folder)
-        check_topic(settings, declarations)
+        topic = check_topic(settings, declarations)
         name = f"{settings.statsd_host}:{settings.statsd_port}"
         sources = part_report.sources(settings, PART, [name])
         client = open_client(settings, declarations, linger_ms=20, delivery_seconds=DELIVERY_SECONDS)
-        receiver = Receiver(settings, client, sources[name], lambda: part_report.write(settings, PART, sources))
+        report = partial(part_report.write, settings, PART, sources)
+        receiver = Receiver(settings, client, sources[name], report, topic.in_kafka)
         receiver.run(stop)
     except AnabranchError as error:
         sys.stderr.write(f"{error}\n")
@@ -40,8 +42,8 @@ def main() -> int:
     return 0
 
 
-def check_topic(settings: Settings, declarations: Declarations) -> None:
-    """Raises BadInput STATSD_TOPIC unless the topic of the settings carries the events that metrics become."""
+def check_topic(settings: Settings, declarations: Declarations) -> Topic:
+    """The topic of the settings. Raises BadInput STATSD_TOPIC unless it carries the events that metrics become."""
     topic = declarations.topics.get(settings.statsd_topic)
     if topic is None or METRIC.name not in topic.event_types or not isinstance(topic.records, CloudEvents):
         raise BadInput(
@@ -51,6 +53,7 @@ def check_topic(settings: Settings, declarations: Declarations) -> None:
             next_step=f'declare Topic("{settings.statsd_topic or "metrics"}", (METRIC,)), or correct '
             "ANABRANCH_STATSD_TOPIC",
         )
+    return topic
 
 
 if __name__ == "__main__":

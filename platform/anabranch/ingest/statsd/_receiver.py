@@ -52,11 +52,14 @@ _AGAIN_SECONDS: Final = 0.5
 
 
 class Receiver:
-    """Used by one thread. ``source`` counts what it does; ``report`` is called every second."""
+    """Used by one thread. ``source`` counts what it does; ``report`` is called every second. ``in_kafka``: the name of
+    the topic there, if it isn't that of the settings."""
 
     def __init__(
-        self, settings: Settings, client: confluent_kafka.Producer, source: Source, report: Callable[[], None]
-    ) -> None:
+        self, settings: Settings, client: confluent_kafka.Producer, source: Source, report: Callable[[], None],
+        in_kafka: str = "",
+    ) -> None:  # fmt: skip
+        self._topic = in_kafka or settings.statsd_topic
         self._settings, self._client, self._source, self._report = settings, client, source, report
         self._run, self._number = uuid4().hex, 0
         self._waiting, self._failed, self._send_again = 0, deque[RawRecord](), 0.0
@@ -133,7 +136,7 @@ class Receiver:
             return
         try:
             answered = partial(self._answered, record)
-            self._client.produce(self._settings.statsd_topic, record.value, record.key, on_delivery=answered)
+            self._client.produce(self._topic, record.value, record.key, on_delivery=answered)
             self._heard = self._heard if self._waiting else time.monotonic()
             self._waiting += 1
             self._bytes += len(record.value)

@@ -22,24 +22,25 @@ _FIRST = 'select "partition", min("offset") from rows where "partition" >= 0 gro
 def checkpoint(context: Context) -> Iterator[Finding]:
     """LANDING_BEHIND, CHECKPOINT_FOREIGN: by the newest micro-batch that Spark has recorded as done."""
     for place in context.places("landing"):
-        folder = landing_checkpoint(context.settings, place.name)
+        folder, topic = landing_checkpoint(context.settings, place.name), context.declarations.topics.get(place.name)
+        in_kafka = place.name if topic is None else topic.in_kafka
         try:
             done = max((int(p.name) for p in (folder / "commits").glob("*") if p.name.isdecimal()), default=None)
             plan = batch_plan(folder, done) if done is not None else None
-            yield from _against_table(place, folder, plan) if plan else ()
+            yield from _against_table(place, in_kafka, folder, plan) if plan else ()
         except Exception as error:  # an unreadable checkpoint is a finding; the others are still checked
             yield failed(f"checkpoint of {place} ({folder})", error)
 
 
-def _against_table(place: TableRef, folder: Path, plan: BatchPlan) -> Iterator[Finding]:
+def _against_table(place: TableRef, in_kafka: str, folder: Path, plan: BatchPlan) -> Iterator[Finding]:
     next_step = f"move {folder} away, then anabranch up: landing continues from its table"
     where = f"{folder}, batch {plan.batch_id}"
     topics = sorted({topic for offsets in plan.offsets for topic in offsets})
-    if topics != [place.name]:
+    if topics != [in_kafka]:
         what = f"the checkpoint of {place} has offsets of {', '.join(topics) or 'no topic'}"
         yield Finding("CHECKPOINT_FOREIGN", where, what, next_step)
         return
-    passed = kafka_offsets(plan, place.name)
+    passed = kafka_offsets(plan, in_kafka)
     committed = latest_commit(place.uri)  # read last: a micro-batch is committed before it is recorded as done
     position = committed.note.cut.positions.get(place.name) if committed else None
     landed = position.offsets if position else {}
@@ -84,7 +85,7 @@ def _against_broker(context: Context, state: TableState) -> Iterator[Finding]:
     position = state.newest.note.cut.positions.get(place.name) if state.newest else None
     if topic is None or position is None or position.epoch == 0 or context.log is None:
         return
-    begin, end = context.log(place.name)
+    begin, end = context.log(topic.in_kafka)
     where = f"{place}, epoch {position.epoch}, against the log"
     try:
         check_against_broker(topic, position.offsets, begin, end)

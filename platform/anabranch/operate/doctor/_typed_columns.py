@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from anabranch.contracts import Topic
+from anabranch.contracts import CloudEvents, Contract, Topic
+from anabranch.contracts.model.records import Records
 from anabranch.ingest.landing.table.schema import ADDED, DUPLICATE, EVENT_DATE, EVENTS, RECORD, TOMBSTONE, VALID
 from anabranch.ingest.schema_registry import with_schemas
 from anabranch.operate.doctor._commits import how_to_rebuild
@@ -72,7 +73,21 @@ def _at(topic: Topic, event_type: str, rank: int) -> Topic:
     kept = topic.versions(event_type)[: rank + 1]
     upcasters = tuple(u for u in topic.upcasters if u.event_type == event_type and u.version < kept[-1].version)
     bounds: dict[str, Any] = _ANY_TIME
-    return replace(topic, contracts=kept, upcasters=upcasters, **bounds)
+    return replace(topic, contracts=kept, upcasters=upcasters, records=_of_type(topic.records, kept), **bounds)
+
+
+def _of_type(records: Records, kept: Sequence[Contract]) -> Records:
+    """How the records are read, without what names other types and versions."""
+    (name,), versions = {contract.name for contract in kept}, {contract.version for contract in kept}
+    if isinstance(records, CloudEvents):
+        types = {sent: own for sent, own in records.types.items() if own == name}
+        if isinstance(records.schemas, str):
+            return replace(records, types=types)
+        return replace(records, types=types, schemas={s: n for s, n in records.schemas.items() if n in versions})
+    if records.type is None:
+        return records
+    names = {sent: own for sent, own in records.type.names.items() if own == name}
+    return replace(records, type=replace(records.type, names=names))
 
 
 def _differing(rows: DataFrame, topic: Topic, event_type: str, rank: int) -> DataFrame:

@@ -21,8 +21,8 @@ def retention_alarm(
     limit: timedelta,
     now: datetime | None = None,
 ) -> str:
-    """In words how soon retention may delete records of ``name`` that have not landed; empty if that is further away
-    than ``limit``, or can't happen by their age. A retention that isn't understood is said.
+    """In words how soon retention may delete records of ``name``, a topic of Kafka, that have not landed; empty if that
+    is further away than ``limit``, or can't happen by their age. A retention that isn't understood is said.
 
     ``landed``: the next offset of each partition to land; ``ends``: of the log. The broker deletes whole segments,
     so a record may live longer; it may also delete them for the size of the log, which isn't known here. Raises as

@@ -6,7 +6,7 @@ For display only: returns text, also for what can't be read, and never raises.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from datetime import timedelta
 from functools import reduce
 from pathlib import Path
 
@@ -53,9 +53,10 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
 
     if isinstance(cut, str):
         return cut
+    in_kafka, _ = _declared(settings, topic)
     try:
-        ends = end_offsets(settings, topic)
-        readable = readable_ends(settings, topic)  # read second: records that arrive in between aren't counted as open
+        ends = end_offsets(settings, in_kafka)
+        readable = readable_ends(settings, in_kafka)  # second: records that arrive in between aren't counted as open
     except AnabranchError as error:
         return f"unknown ({error.code})"
     position = cut.positions.get(topic)
@@ -69,16 +70,21 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
 
 def _alarm(settings: Settings, topic: str, landed: Mapping[int, int], ends: Mapping[int, int]) -> str:
     """Whether retention may soon delete what has not landed; what can't be asked for is said."""
-    from anabranch.contracts import load_declarations
-    from anabranch.contracts.model.topics import RETENTION_ALARM
-
-    limit = RETENTION_ALARM
-    with suppress(Exception):  # a file that can't be loaded now, or a topic that isn't declared: the usual limit counts
-        limit = load_declarations(settings.contracts_folder).topics[topic].retention_alarm
+    in_kafka, limit = _declared(settings, topic)
     try:
-        return retention_alarm(settings, topic, landed, ends, limit)
+        return retention_alarm(settings, in_kafka, landed, ends, limit)
     except AnabranchError as error:
         return f"retention unknown ({error.code})"
+
+
+def _declared(settings: Settings, topic: str) -> tuple[str, timedelta]:
+    """The name of a topic in Kafka, and the limit of its alarm. A file that can't be loaded now, or a topic that isn't
+    declared: its own name and the usual limit count."""
+    from anabranch.contracts.model.declarations import find_topic
+    from anabranch.contracts.model.topics import RETENTION_ALARM
+
+    declared = find_topic(settings.contracts_folder, topic)
+    return (topic, RETENTION_ALARM) if declared is None else (declared.in_kafka, declared.retention_alarm)
 
 
 def _cut(table: Path) -> Cut | str:

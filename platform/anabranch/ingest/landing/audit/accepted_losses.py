@@ -30,7 +30,7 @@ def accept_loss(settings: Settings, topic: Topic, why: str) -> list[dict[str, An
     """
     table = open_landing(settings, topic)
     state = read_state(table, topic)
-    begin = begin_offsets(settings, topic.name)
+    begin = begin_offsets(settings, topic.in_kafka)
     lost = [
         {"partition": p, "from": state.offsets.get(p, 0), "to": start, "why": why}
         for p, start in sorted(begin.items())
@@ -64,7 +64,7 @@ def accept_log(settings: Settings, topic: Topic, why: str) -> str:
             next_step="nothing: landing continues by itself",
         )
     table = open_landing(settings, topic)
-    state, found = read_state(table, topic), topic_id(settings, topic.name)
+    state, found = read_state(table, topic), topic_id(settings, topic.in_kafka)
     if found == state.log:
         raise BadInput(
             "LOG_KNOWN",

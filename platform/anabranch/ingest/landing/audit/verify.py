@@ -141,8 +141,8 @@ def verify(settings: Settings, topic: Topic) -> Proof:
     if table is None:
         raise BadInput("NOT_LANDED", f"{topic.name} has not been landed yet", next_step="anabranch up")
     _check_files(table)
-    begin, end = begin_offsets(settings, topic.name), end_offsets(settings, topic.name)
-    readable = readable_ends(settings, topic.name)
+    begin, end = begin_offsets(settings, topic.in_kafka), end_offsets(settings, topic.in_kafka)
+    readable = readable_ends(settings, topic.in_kafka)
     state = read_state(table, topic)
     try:
         with landed_rows(table) as rows:

@@ -6,25 +6,21 @@ Text of headers is UTF-8, without escapes (CloudEvents, Kafka protocol binding 1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from anabranch.contracts import CloudEvents
-from anabranch.contracts.model.records import Headers, Records, last_header
+from anabranch.contracts.model.event_headers import CONTENT_TYPE, JSON_TYPE, PREFIX, WHOLE
+from anabranch.contracts.model.records import Records
 
 ENVELOPE: Final = (
     "specversion", "id", "source", "type", "subject", "time", "senttime", "receivedtime", "dataschema",
 )  # fmt: skip
 """The attributes of an event that landing reads, all as texts."""
 BINARY: Final = "_binary"
-PREFIX: Final = "ce_"
-_CONTENT_TYPE: Final = "content-type"
-_WHOLE: Final = "application/cloudevents"
-_JSON: Final = r"(?i)^\s*([^;]+/json|[^;]+\+json)\s*(;.*)?$"
 
 
 def is_binary(records: Records) -> Column:
@@ -32,19 +28,34 @@ def is_binary(records: Records) -> Column:
     if not isinstance(records, CloudEvents):
         return F.lit(False)
     attribute = F.exists("headers", lambda header: header["key"].startswith(PREFIX))
-    whole = F.coalesce(F.lower(header_text(_CONTENT_TYPE)).startswith(_WHOLE), F.lit(False))
+    whole = F.coalesce(F.lower(header_text(CONTENT_TYPE)).startswith(WHOLE), F.lit(False))
     return F.coalesce(F.col("headers").isNotNull() & attribute & ~whole, F.lit(False))
 
 
-def event_of_headers() -> Column:
-    """``_event``, with the envelope from the headers where the record is in binary mode."""
+def event_of_headers(records: CloudEvents) -> Column:
+    """``_event``, with the envelope from the headers where the record is in binary mode, and the type by our name."""
     parsed = F.col("_event")
-    return F.struct(*(_either(attribute_text(name), parsed[name]).alias(name) for name in ENVELOPE), parsed["data"])
+    found = {name: _either(attribute_text(name), parsed[name]) for name in ENVELOPE}
+    found["type"] = by_our_name(found["type"], records.types)
+    return F.struct(*(value.alias(name) for name, value in found.items()), parsed["data"])
+
+
+def by_our_name(event_type: Column, names: Mapping[str, str]) -> Column:
+    """An event type as it is called here; ``names``: by what is sent, where that differs."""
+    renamed = [F.when(event_type == sent, F.lit(name)) for sent, name in names.items()]
+    return F.coalesce(*renamed, event_type) if renamed else event_type
+
+
+def is_untimed(records: Records) -> Column:
+    """Whether an event without a time has that of its record; never null. Not a row of a file: that has none."""
+    if not isinstance(records, CloudEvents) or records.time is None:
+        return F.lit(False)
+    return F.col("_event.time").isNull() & (F.col("partition") >= 0)
 
 
 def has_json_data() -> Column:
     """Whether a record in binary mode says that its data is JSON, or doesn't say what it is; never null."""
-    return F.coalesce(header_text(_CONTENT_TYPE).rlike(_JSON), F.lit(True))
+    return F.coalesce(header_text(CONTENT_TYPE).rlike(JSON_TYPE), F.lit(True))
 
 
 def attribute_text(name: str) -> Column:
@@ -60,17 +71,3 @@ def header_text(name: str) -> Column:
 
 def _either(binary: Column, structured: Column) -> Column:
     return F.when(F.col(BINARY), binary).otherwise(structured)
-
-
-def attributes(headers: Headers) -> Mapping[str, Any] | None:
-    """The envelope of a record in binary mode, in plain Python; None if it is in structured mode."""
-    names = {key for key, _ in headers or () if key.startswith(PREFIX)}
-    if not names or (last_header(headers, _CONTENT_TYPE) or "").lower().startswith(_WHOLE):
-        return None
-    return {name.removeprefix(PREFIX): last_header(headers, name) for name in names}
-
-
-def other_content(headers: Headers) -> str:
-    """What a record in binary mode says that its data is, if that isn't JSON; otherwise empty."""
-    said = last_header(headers, _CONTENT_TYPE)
-    return "" if said is None or re.match(_JSON, said) else said

@@ -12,13 +12,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.contracts import Topic
+from anabranch.contracts import CloudEvents, Topic
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, same_shape
 from anabranch.contracts.model.records import Mapped
 from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.decoding._append_times import with_held_times
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
-from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary
+from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary, is_untimed
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
 from anabranch.ingest.landing.decoding._fast_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
@@ -141,7 +141,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
         data = as_declared(F.col("_event.data"), {"type": "object", "properties": fields}, renames)
         parsed = parsed.withColumn("_event", F.col("_event").withField("data", data))
     data = F.struct(*(typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
-    whole = mapped_event(topic) if isinstance(topic.records, Mapped) else event_of_headers()
+    whole = mapped_event(topic) if isinstance(topic.records, Mapped) else event_of_headers(topic.records)
     parsed = parsed.withColumn("_event", whole)
     return _timed(parsed.withColumn(DATA, data), topic)
 
@@ -152,7 +152,10 @@ def _timed(parsed: DataFrame, topic: Topic) -> DataFrame:
     read = parsed.select("*", *times, matching_contract(topic).alias(CONTRACT))
     if isinstance(topic.records, Mapped):
         read = read.withColumn("_time", mapped_time(topic.records))
-    return read.withColumn("_event_time", _event_time())
+    elif topic.records.time is not None:
+        time = F.when(is_untimed(topic.records), F.col("append_time")).otherwise(F.col("_time"))
+        read = read.withColumn("_time", time)
+    return read.withColumn("_event_time", _event_time(topic))
 
 
 def _fields(topic: Topic) -> dict[str, Node]:
@@ -187,11 +190,15 @@ def _data(topic: Topic, event_type: str, fields: Mapping[str, Node]) -> Column:
     return F.struct(*fields_as_sent(F.col(DATA), parsed, topic.shape(event_type), versions, F.col(CONTRACT)))
 
 
-def _event_time() -> Column:
+def _event_time(topic: Topic) -> Column:
     """``time + (receivedtime - senttime)`` if senttime is given; without receivedtime the append time replaces it. Not
-    for a row of a file: its append time is the time of the load, and says nothing about the device's clock."""
+    for a row of a file: its append time is the time of the load, and says nothing about the device's clock. Nor for an
+    event that has no time of the device."""
     received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
     shift = F.unix_micros(received) - F.unix_micros(F.col("_senttime"))
     corrected = F.timestamp_micros(F.unix_micros(F.col("_time")) + shift)
     loaded = F.col("_receivedtime").isNull() & (F.col("partition") < 0)
-    return F.when(F.col("_senttime").isNull() | loaded, F.col("_time")).otherwise(corrected)
+    as_it_is = F.col("_senttime").isNull() | loaded
+    if isinstance(topic.records, CloudEvents) and topic.records.time is not None:
+        as_it_is |= is_untimed(topic.records)
+    return F.when(as_it_is, F.col("_time")).otherwise(corrected)

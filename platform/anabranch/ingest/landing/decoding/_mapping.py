@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from anabranch.contracts import Header, Record, TimeField, Topic
 from anabranch.contracts.fields.field_types import shape
 from anabranch.contracts.model.records import UNITS, Mapped, Part, Records
-from anabranch.ingest.landing.decoding._binary_mode import BINARY, attribute_text, header_text, is_binary
+from anabranch.ingest.landing.decoding._binary_mode import BINARY, attribute_text, by_our_name, header_text, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
 from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.table.schema import parsed_ddl
@@ -93,9 +93,7 @@ def _subject(records: Mapped, data: Column) -> Column:
 def _type(topic: Topic, records: Mapped, data: Column) -> Column:
     if records.type is None:
         return F.lit(topic.event_types[0])
-    value = _part(records.type.path, data)
-    renamed = [F.when(value == text, F.lit(name)) for text, name in records.type.names.items()]
-    return F.coalesce(*renamed, value)
+    return by_our_name(_part(records.type.path, data), records.type.names)
 
 
 def _part(part: Part, data: Column) -> Column:

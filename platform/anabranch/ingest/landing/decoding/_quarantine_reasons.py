@@ -13,14 +13,14 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.contracts import Header, Record, TimeField, Topic
+from anabranch.contracts import CloudEvents, Header, Record, TimeField, Topic
 from anabranch.contracts.fields.decimals import EXACT_DECODER
 from anabranch.contracts.formats import Undecodable
 from anabranch.contracts.model.contract import sent_path
+from anabranch.contracts.model.event_headers import attributes, other_content
 from anabranch.contracts.model.records import UNITS, Headers, Mapped, Part, last_header, python_format
 from anabranch.core.text import strict_json
 from anabranch.ingest.landing.decoding._append_times import FIRST, LAST
-from anabranch.ingest.landing.decoding._binary_mode import attributes, other_content
 from anabranch.ingest.landing.decoding._contract_reasons import contract_problems, moment
 from anabranch.ingest.landing.decoding._documents import document
 from anabranch.ingest.landing.table.schema import QUARANTINED
@@ -76,16 +76,18 @@ def reason(
     problems = (
         _wrong_by_mapping(topic, mapping, event, append_time, key, headers)
         if isinstance(mapping, Mapped)
-        else _wrong(topic, event, append_time)
+        else _wrong(topic, mapping, event, append_time, loaded=loaded)
         if (binary := attributes(headers)) is None
-        else _wrong_in_headers(topic, {**binary, "data": event}, append_time, other_content(headers))
+        else _wrong_in_headers(topic, mapping, {**binary, "data": event}, append_time, other_content(headers))
     )
     found = next(problems, None) or UNREADABLE
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
 
 
-def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
+def _wrong(
+    topic: Topic, records: CloudEvents, event: Mapping[str, Any], append_time: datetime, *, loaded: bool = False
+) -> Iterator[str]:
     for name in ("id", "source", "type", "subject"):
         if event.get(name) is None and name == "subject":
             continue
@@ -95,29 +97,34 @@ def _wrong(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Ite
             yield f"envelope: {name} is no string"
     if not str(event.get("specversion", "")).startswith("1."):
         yield "envelope: specversion is not 1.0"
-    if moment(event.get("time")) is None:
+    untimed = records.time is not None and event.get("time") is None and not loaded
+    if moment(event.get("time")) is None and not untimed:
         yield "envelope: time is missing or unreadable"
     for name in ("senttime", "receivedtime"):
         if event.get(name) is not None and moment(event[name]) is None:
             yield f"envelope: {name} is unreadable"
-    kind, schema = str(event.get("type")), event.get("dataschema")
+    sent, schema = str(event.get("type")), event.get("dataschema")
+    kind = records.types.get(sent, sent)
     if kind not in topic.event_types:
         yield f"unknown_type: {kind[:80]}"
         return
-    followed = [c for c in topic.contracts if c.name == kind and (schema == c.uri or schema is None)]
-    if not followed:
+    newest = topic.newest(kind)
+    named = next((c for c in topic.versions(kind) if records.names(schema, c, newest=c == newest)), None)
+    if named is None:
         yield f"unknown_contract: {str(schema)[:120]}"
         return
-    yield from _absurd(topic, event, append_time)
-    yield from contract_problems(topic.newest(kind) if schema is None else followed[0], event.get("data"))
+    yield from _absurd_received(topic, event, append_time) if untimed else _absurd(topic, event, append_time)
+    if event.get("data") is None and event.get("data_base64") is not None:
+        yield "envelope: data_base64 isn't read: the data of an event is a JSON object, in data"
+    yield from contract_problems(named, event.get("data"))
 
 
 def _wrong_in_headers(
-    topic: Topic, event: Mapping[str, Any], append_time: datetime, other_content: str
+    topic: Topic, records: CloudEvents, event: Mapping[str, Any], append_time: datetime, other_content: str
 ) -> Iterator[str]:
     if other_content:
         yield f"not_json: content-type says that the data is {other_content[:80]}"
-    for why in _wrong(topic, event, append_time):
+    for why in _wrong(topic, records, event, append_time):
         yield why.replace("envelope: ", "envelope: header ce_", 1)
 
 
@@ -210,6 +217,11 @@ def _absurd(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> It
     except OverflowError:
         corrected = None
     yield from _absurd_time(topic, corrected, arrived, append_time)
+
+
+def _absurd_received(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
+    """The same for an event that happened when its record was made."""
+    yield from _absurd_time(topic, append_time, moment(event.get("receivedtime")) or append_time, append_time)
 
 
 def _absurd_time(topic: Topic, time: datetime | None, arrived: datetime, append_time: datetime) -> Iterator[str]:

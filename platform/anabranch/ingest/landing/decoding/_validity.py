@@ -17,12 +17,12 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from anabranch.contracts import CloudEvents, Topic
+from anabranch.contracts import CloudEvents, Contract, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import java_pattern
-from anabranch.contracts.model.contract import sent_name
+from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.landing.decoding._append_times import is_held
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
@@ -86,12 +86,21 @@ def _is_one_value(topic: Topic) -> Column:
 
 def matching_contract(topic: Topic) -> Column:
     """The value of CONTRACT: the version that ``dataschema`` names, or the newest version of the type without it."""
-    event_type, uri = F.col("_event.type"), F.col("_event.dataschema")
-    known = [
-        F.when((event_type == c.name) & ((uri == c.uri) | (uri.isNull() & F.lit(c == topic.newest(c.name)))), place)
-        for place, c in enumerate(topic.contracts)
-    ]
+    event_type = F.col("_event.type")
+    known = [F.when((event_type == c.name) & _is_named(topic, c), place) for place, c in enumerate(topic.contracts)]
     return F.coalesce(*known, F.lit(None).cast("int"))
+
+
+def _is_named(topic: Topic, contract: Contract) -> Column:
+    """As ``CloudEvents.names``."""
+    uri, newest = F.col("_event.dataschema"), contract == topic.newest(contract.name)
+    named = (uri == contract.uri) | (uri.isNull() & F.lit(newest))
+    if isinstance(topic.records, CloudEvents):
+        if others := topic.records.sent_schemas(contract.version):
+            named |= uri.isin(*others)
+        if topic.records.schemas == "any" and newest:
+            named |= ~uri.startswith(URN)
+    return named
 
 
 def _one_value(topic: Topic) -> Iterator[Column]:
