@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,11 @@ class DifferentLayout(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table's files lie: mean number of files per partition, codecs, and the columns whose bounds are logged."""
+    """How a table lies: mean number of files per partition, codecs, columns, and those whose bounds are logged."""
 
     files: float
     codecs: frozenset[str]
+    columns: frozenset[str]
     bounds: frozenset[str]
 
 
@@ -48,22 +49,17 @@ def check_same(ours: DataFrame, theirs: DataFrame, columns: Sequence[str]) -> in
 
 
 def check_layout(ours: str, theirs: str) -> str:
-    """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier."""
+    """A sentence about the layout that both tables have; raises DifferentLayout where one has it easier. Of the columns
+    with bounds ours may have more, not the rival."""
     mine, others = layout_of(ours), layout_of(theirs)
-    if (
-        mine.codecs != others.codecs
-        or _differ(mine.files, others.files)
-        or _differ(len(mine.bounds), len(others.bounds))
-    ):
+    harder = others.bounds & mine.columns - mine.bounds or len(others.bounds) > _MOST_MORE * len(mine.bounds)
+    many = max(mine.files, others.files) > _MOST_MORE * min(mine.files, others.files)
+    if many or mine.codecs != others.codecs or harder:
         raise DifferentLayout(f"ours: {mine}; theirs: {others}")
     return (
         f"Both tables have the same layout: {mine.files:.1f} and {others.files:.1f} files per partition, "
         f"{'/'.join(sorted(mine.codecs))}, bounds of {len(mine.bounds)} and {len(others.bounds)} columns in the log."
     )
-
-
-def _differ(one: float, other: float) -> bool:
-    return max(one, other) > _MOST_MORE * min(one, other)
 
 
 def layout_of(uri: str) -> Layout:
@@ -72,7 +68,8 @@ def layout_of(uri: str) -> Layout:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [name for name in actions.column_names if name.startswith("partition.")]
     partitions = actions.group_by(columns).aggregate([]).num_rows if columns else 1
-    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), _bounds(table))
+    leaves = frozenset(_leaves(pa.schema(table.schema().to_arrow())))
+    return Layout(actions.num_rows / max(partitions, 1), frozenset(_codecs(uri, actions)), leaves, _bounds(table))
 
 
 def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
@@ -83,16 +80,20 @@ def _codecs(uri: str, actions: pa.Table, look: int = 8) -> set[str]:
     return found
 
 
+def _leaves(fields: Iterable[pa.Field], path: str = "") -> Iterator[str]:
+    for field in fields:
+        below = pa.types.is_struct(field.type)
+        yield from _leaves(field.type, f"{path}{field.name}.") if below else [f"{path}{field.name}"]
+
+
 def _bounds(table: DeltaTable) -> frozenset[str]:
-    """The columns of which the newest commit that added files logged bounds, with any of them."""
-    log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
-    for version in range(table.version(), -1, -1):
-        lines = (log / f"{version:020d}.json").read_text().splitlines()
-        added = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
-        if added:
-            least = (json.loads(file.get("stats") or "{}").get("minValues", {}) for file in added)
-            return frozenset(column for values in least for column in _named(values))
-    return frozenset()
+    """The columns of which the commit with most files logged bounds; none if it has a file without any."""
+    log, most = Path(table.table_uri.removeprefix("file://")) / "_delta_log", list[dict[str, Any]]()
+    for file in log.glob("*.json"):
+        added = [json.loads(line)["add"] for line in file.read_text().splitlines() if line.startswith('{"add"')]
+        most = max(most, added, key=len)
+    least = [json.loads(file.get("stats") or "{}").get("minValues", {}) for file in most]
+    return frozenset(column for values in least for column in _named(values)) if all(least) else frozenset()
 
 
 def _named(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
