@@ -128,10 +128,11 @@ def step(settings: Settings, name: str, timeout: float, size: Size) -> dict[str,
 
 
 def _stop_platforms(settings: Settings) -> None:
-    """Stop what a step has started in homes of its own, should it have been killed. Ours runs on."""
-    for home in settings.home.parent.iterdir():
-        if home != settings.home and (home / "run").is_dir():
-            lifecycle.stop(settings.model_copy(update={"home": home}))
+    """Stop what a step has started in homes of its own, should it have been killed; also the demo's, within one. Ours
+    runs on."""
+    for run in (*settings.home.parent.glob("*/run"), *settings.home.parent.glob("*/demo/run")):
+        if run.parent != settings.home:
+            lifecycle.stop(settings.model_copy(update={"home": run.parent}))
 
 
 if __name__ == "__main__":

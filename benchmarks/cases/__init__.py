@@ -34,7 +34,7 @@ CASES: Final = {
         Case("explain", "benchmarks.cases.explain", landed=True),
         Case("reprocess", "benchmarks.cases.reprocess"),
         Case("day_again", "benchmarks.cases.day_again", timeout=3600),
-        Case("start", "benchmarks.cases.start", timeout=3600),
+        Case("start", "benchmarks.cases.start", timeout=7200),
         Case("load", "benchmarks.cases.load", timeout=3600),
         Case("http", "benchmarks.cases.http", timeout=900),
         Case("pages", "benchmarks.cases.pages", timeout=900),

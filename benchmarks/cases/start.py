@@ -1,4 +1,4 @@
-"""How long people wait for the platform: for `anabranch up` in a home that is in use, and for the demo."""
+"""How long people wait for the platform: for `anabranch up`, and for the demo."""
 
 from __future__ import annotations
 
@@ -53,9 +53,12 @@ def _demo(settings: Settings) -> Sample:
     begun = time.monotonic()
     command = [sys.executable, "-m", "anabranch.apps.cli.main", "demo"]
     environ = {**os.environ, **environment(settings)}
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        two_acts = seconds_until(THIRD_ACT, running.stdout, begun)
+    try:
+        with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            two_acts = seconds_until(THIRD_ACT, running.stdout, begun)
+    finally:
+        lifecycle.stop(settings.model_copy(update={"home": settings.home / "demo"}))  # if it was killed
     if running.returncode or two_acts is None:
         raise RuntimeError(f"the demo has failed: exit code {running.returncode}")
     return Sample(time.monotonic() - begun, {_TWO_ACTS: two_acts})
@@ -89,8 +92,8 @@ def _report(samples: Mapping[str, list[Sample]]) -> Report:
     return Report(
         "start",
         "Starting it, and the demo",
-        "From the command until the streams run and until every part is ready, in a home that an earlier start has "
-        "made; and the whole demo: 31 days of flights, three acts, start and stop included.",
+        "From the command until the streams run and until every part is ready, in an empty home that an earlier start "
+        "has made; and the whole demo: 31 days of flights, three acts, start and stop included.",
         (Table("Every run", ("command", "runs", "seconds"), tuple(rows)),),
         tuple(figures),
         (),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from anabranch.contracts import Topic
 from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
@@ -37,18 +38,18 @@ class Decoded:
         return self.rows
 
 
-def batch(settings: Settings) -> tuple[LandingWriter, Any]:
+def batch(settings: Settings, topic: Topic = FLIGHTS) -> tuple[LandingWriter, Any]:
     """A writer that has just started, and its first micro-batch."""
     checkpoint = landing_checkpoint(settings, FLIGHTS.name)
     rows = Decisions(FLIGHTS).decide([departed(4 * number) for number in range(RECORDS)])
     for name, end in (("sources/0/0", 0), ("offsets/0", RECORDS)):
         path = checkpoint / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        said = json.dumps({FLIGHTS.name: {str(p): end if p == 0 else 0 for p in range(FLIGHTS.partitions)}})
+        said = json.dumps({topic.in_kafka: {str(p): end if p == 0 else 0 for p in range(FLIGHTS.partitions)}})
         path.write_text(f"v1\n{said}" if end == 0 else f'v1\n{{"batchWatermarkMs":0}}\n{said}')
     (checkpoint / "metadata").write_text('{"id": "a"}')
     table = open_landing(settings, FLIGHTS)
-    writer = LandingWriter(settings, FLIGHTS, table, checkpoint, "", take_turn(settings, FLIGHTS))
+    writer = LandingWriter(settings, topic, table, checkpoint, "", take_turn(settings, FLIGHTS))
     return writer, Decoded(pa.Table.from_pylist(rows, landing_schema(FLIGHTS)))
 
 
@@ -114,11 +115,13 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_is_in(
     assert (again.failure, landed(settings)) == (None, RECORDS)
 
 
+@pytest.mark.parametrize("topic", [FLIGHTS, replace(FLIGHTS, kafka_topic="prod.flights")], ids=["ours", "another"])
 def test_a_signal_between_the_commit_and_its_answer_is_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: Topic
 ) -> None:
+    """Also of a topic that has another name in Kafka."""
     settings = Settings(home=tmp_path)
-    writer, decoded = batch(settings)
+    writer, decoded = batch(settings, topic)
     with monkeypatch.context() as patched:
         patched.setattr(type(DISK), "write", wrote("1.crc", signalled))
         told = failure(writer, decoded)

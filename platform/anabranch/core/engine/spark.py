@@ -51,9 +51,6 @@ ENGINE = {
     # The JVM never compiles a method with more than 8,000 bytes of byte code, but Spark's default (65,535) generates
     # such methods: landing's decoding was about three times slower (seen on a busy machine; not measured cleanly).
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Otherwise what several parts of an `and` or `or` share is evaluated for each row, also where the first part
-    # decides: landing parsed each record twice.
-    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     # Otherwise Spark starts a job to list a table's files if there are more than 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # Otherwise each call of a function of pyspark records its Python line, which makes it three to four times as slow

@@ -112,7 +112,7 @@ class LandingWriter:
 
     def _epoch_with(self, batch: int) -> int | None:
         """The table's newest epoch, if all offsets of micro-batch ``batch`` are landed by then; None if they aren't."""
-        end, table = kafka_offsets(batch_plan(self.checkpoint, batch), self.topic.name), open_table(self._uri)
+        end, table = kafka_offsets(batch_plan(self.checkpoint, batch), self.topic.in_kafka), open_table(self._uri)
         state = read_state(table, self.topic) if table is not None else None
         landed = state is not None and all(state.offsets.get(p, 0) >= until for p, until in end.items())
         return state.epoch if state is not None and landed and state.offsets else None

@@ -35,7 +35,7 @@ def landed_everything(settings: Settings, tell: Tell) -> bool:
     for topic in topics(settings):
         committed = latest_commit(landing_table(settings, topic.name))
         landed = committed.note.cut.positions[topic.name].offsets if committed else {}
-        end = readable_ends(settings, topic.name)
+        end = readable_ends(settings, topic.in_kafka)
         total, so_far = sum(end.values()), sum(landed.values())
         epoch = committed.note.cut.epoch(topic.name) if committed else 0
         texts.append(f"{topic.name} {so_far:,}/{total:,} (epoch {epoch})")
