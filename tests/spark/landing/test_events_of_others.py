@@ -91,6 +91,7 @@ def test_events_of_others_are_read_by_what_the_topic_says(
         "version 2": sent(mode, {"n": 1, "cents": 5}, dataschema="https://example.com/order/2"),
         "no time": sent(mode, time=None),
         "no time, and sent later": sent(mode, time=None, senttime="2019-12-31T12:00:00Z"),
+        "no time, and received hours before its record": sent(mode, time=None, receivedtime="2020-01-01T08:00:00Z"),
         "unknown type": sent(mode, type="com.example.OrderLost"),
         "unknown schema": sent(mode, dataschema="https://example.com/order/3"),
         "a version that the type lacks": sent(mode, type="order-cancelled", dataschema="https://example.com/order/2"),
@@ -110,7 +111,7 @@ def test_events_of_others_are_read_by_what_the_topic_says(
         unexpected(
             rows,
             {
-                **dict.fromkeys(list(records)[:7]),
+                **dict.fromkeys(list(records)[:8]),
                 "unknown type": "unknown_type: com.example.OrderLost",
                 "unknown schema": "unknown_contract: https://example.com/order/3",
                 "a version that the type lacks": "unknown_contract: https://example.com/order/2",

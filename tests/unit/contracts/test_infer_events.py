@@ -62,6 +62,7 @@ def test_many_schemas_are_any(tmp_path: Path) -> None:
     topic = declared(tmp_path, [event(n, dataschema=f"https://example.com/{n}") for n in range(9)])
     assert isinstance(topic.records, CloudEvents)
     assert topic.records.schemas == "any"
+    assert "# events of 9 schemas (dataschema) are read by one contract" in (tmp_path / "orders.py").read_text()
 
 
 def test_names_that_python_has_to_escape_are_declared(tmp_path: Path) -> None:

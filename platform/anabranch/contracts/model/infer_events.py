@@ -45,6 +45,8 @@ def infer_topic(name: str, lines: Iterable[str], *, broken: bool = False) -> Inf
         left_out.append(
             f"{without:,} of {len(mine):,} events have no JSON object as their data (data_base64 isn't read)"
         )
+    if 1 < (count := len(_foreign_schemas(mine))):
+        left_out.append(f"events of {count} schemas (dataschema) are read by one contract: see which of them it fits")
     found = infer_records(name, data, left_out)
     return Inferred(
         name, found.schema, found.left_out, len(mine), None, None, "CloudEvents", tuple(_arguments(name, sent, mine)),
@@ -90,14 +92,18 @@ def _arguments(name: str, sent: str, events: Sequence[Event]) -> Iterable[str]:
     """Python of the format's arguments, where what is sent isn't as it would be from our own producers."""
     if sent != name:
         yield f'types={{{_text(sent)}: "{name}"}}'
-    given = [event["dataschema"] for event in events if event.get("dataschema") is not None]
-    uris = [uri for uri in dict.fromkeys(map(str, given)) if not uri.startswith(URN)]
+    uris = _foreign_schemas(events)
     if len(uris) > _MOST_SCHEMAS:
         yield 'schemas="any"'
     elif uris:
         yield f"schemas={{{', '.join(f'{_text(uri)}: 1' for uri in uris)}}}"
     if any(event.get("time") is None for event in events):
         yield "time=Record.APPEND_TIME"
+
+
+def _foreign_schemas(events: Sequence[Event]) -> list[str]:
+    given = [event["dataschema"] for event in events if event.get("dataschema") is not None]
+    return [uri for uri in dict.fromkeys(map(str, given)) if not uri.startswith(URN)]
 
 
 def _text(value: str) -> str:

@@ -53,6 +53,14 @@ def is_untimed(records: Records) -> Column:
     return F.col("_event.time").isNull() & (F.col("partition") >= 0)
 
 
+def received_at(records: Records) -> Column:
+    """When a record was received. One whose time is that of its record: not before that."""
+    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    if not isinstance(records, CloudEvents) or records.time is None:
+        return received
+    return F.when(is_untimed(records), F.greatest(received, F.col("append_time"))).otherwise(received)
+
+
 def has_json_data() -> Column:
     """Whether a record in binary mode says that its data is JSON, or doesn't say what it is; never null."""
     return F.coalesce(header_text(CONTENT_TYPE).rlike(JSON_TYPE), F.lit(True))

@@ -220,8 +220,9 @@ def _absurd(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> It
 
 
 def _absurd_received(topic: Topic, event: Mapping[str, Any], append_time: datetime) -> Iterator[str]:
-    """The same for an event that happened when its record was made."""
-    yield from _absurd_time(topic, append_time, moment(event.get("receivedtime")) or append_time, append_time)
+    """The same for an event that happened when its record was made: it isn't ahead of its receipt."""
+    received = moment(event.get("receivedtime")) or append_time
+    yield from _absurd_time(topic, append_time, max(received, append_time), append_time)
 
 
 def _absurd_time(topic: Topic, time: datetime | None, arrived: datetime, append_time: datetime) -> Iterator[str]:

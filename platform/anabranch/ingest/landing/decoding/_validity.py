@@ -25,7 +25,7 @@ from anabranch.contracts.fields.patterns import java_pattern
 from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.landing.decoding._append_times import is_held
-from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data
+from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data, received_at
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
 from anabranch.ingest.landing.decoding._documents import JSON
 from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double, loses_item
@@ -111,7 +111,7 @@ def _one_value(topic: Topic) -> Iterator[Column]:
 
 def _envelope(topic: Topic) -> Iterator[Column]:
     event, time = F.col("_event"), F.col("_event_time")
-    received = F.coalesce(F.col("_receivedtime"), F.col("append_time"))
+    received = received_at(topic.records)
     bound = F.expr(f"interval {int(topic.future_bound.total_seconds())} seconds")
     yield from (event[name] != "" for name in TEXTS if name != "subject")
     yield event["subject"].isNull() | (event["subject"] != "")
