@@ -142,6 +142,7 @@ def test_the_run_says_what_it_did(client: Client, green: Run) -> None:
     assert f"at {client.xcom(green, 'plan', 'cut')}" in note
     assert "Certificates: 6 of 6 equal" in note
     assert "Published: 6 of 6 partitions." in note
+    assert re.search(r"Took [\d.]+ s: engine [\d.]+ s, rebuild [\d.]+ s, certify [\d.]+ s, publish [\d.]+ s\.", note)
     links = client.get(f"/dags/{DAG}/dagRuns/{green.run_id}/taskInstances/rebuild/links")["extra_links"]
     assert set(links) == {"Certificates", "Checks"}
     for address in links.values():

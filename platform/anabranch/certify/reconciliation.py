@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ def reconcile(
             state="nothing was compared",
             next_step="rebuild it; a changed definition needs a new version",
         )
-    staged = StagedBuild.of(view.settings, build) if build else None
+    began, staged = time.monotonic(), StagedBuild.of(view.settings, build) if build else None
     partitions = list(build.partitions) if build else list(days)
     with _persisted(compare(spark, view, partitions, staged)) as comparison:
         certificates, changes = compute_certificates(comparison, staged, run)
@@ -60,6 +61,7 @@ def reconcile(
         wrong = wrong_partitions(spark, view, staged, suspects) if staged else []
         checks = run_checks(spark, subjects_of(spark, comparison, staged))
         verdict = _Findings(certificates, checks, wrong, changes).verdict(comparison, run)
+        verdict = replace(verdict, seconds=round(time.monotonic() - began, 3))
         write_verdict(view.settings, verdict)
         if report := _report(spark, comparison, certificates):
             verdict = replace(verdict, report=report)

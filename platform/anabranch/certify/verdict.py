@@ -24,7 +24,7 @@ SUFFIX: Final = ".verdict.json"
 class Verdict:
     """``equal``: partitions that passed everything. ``refused``: the others, with the reason. ``whole``: for a kappa
     view, which has no partitions, "equal" or the reason. ``results``: those of all checks. ``report``: the differences
-    as text; may be empty."""
+    as text; may be empty. ``seconds``: the duration of the reconciliation, without the report; 0 in old ones."""
 
     view: str
     version: int
@@ -38,6 +38,7 @@ class Verdict:
     report: str = ""
     whole: str | None = None
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    seconds: float = 0.0
 
 
 def _first_format(content: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,14 @@ larger than all of them, there is none, and the text says why.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from anabranch.change._time_fit import fit
+from anabranch.change._time_fit import TimeFit, fit
 from anabranch.compute.batch.manifest import builds_folder, manifest_path
 from anabranch.core.control_file import ControlFile
 from anabranch.core.storage import listed
@@ -35,13 +35,16 @@ _LARGER = (2.0, 12.0)
 one is larger than the smallest. So runs of about the same size say nothing of larger ones, and a day and a month say
 enough of a year."""
 _SUFFIX = ".outcome.json"
+STEPS: Final = ("engine", "rebuild", "certify", "publish")
+"""What a run's seconds are made of. ``engine``: its start, and that of Airflow's task; ``publish``: that of its task,
+too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The cost of one run: ``seconds`` from the start of its rebuild until readers saw the result, ``bytes`` of data
     files written for ``partitions`` days from ``events``. ``estimated``: the seconds that its plan had estimated (None:
-    no estimate)."""
+    no estimate). ``steps``: the seconds of each of STEPS; none if a step was repeated."""
 
     run: str
     partitions: int
@@ -50,6 +53,7 @@ class Outcome:
     bytes: int
     finished: datetime
     estimated: float | None = None
+    steps: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
 OUTCOME: Final = ControlFile("outcome of a run", Outcome)
@@ -102,6 +106,15 @@ def estimate(
     close = math.ceil(_CLOSE * len(errors))
     error = round(errors[close - 1], 3) if errors else None
     return Estimate(round(_seconds(outcomes, days, events), 1), size, len(outcomes), error, close, len(errors))
+
+
+def step_costs(outcomes: Sequence[Outcome]) -> dict[str, TimeFit]:
+    """The fixed part, the part per day and the part per event of each step, by the runs that know their steps; empty if
+    these are too few."""
+    known = [o for o in outcomes if o.steps]
+    if len(known) < FEWEST:
+        return {}
+    return {step: fit([(o.partitions, o.events, o.steps[step]) for o in known]) for step in STEPS}
 
 
 def _seconds(outcomes: Sequence[Outcome], days: int, events: int) -> float:

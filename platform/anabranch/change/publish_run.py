@@ -9,7 +9,7 @@ from typing import Any
 
 from anabranch.certify.data_docs import write_documents
 from anabranch.certify.verdict import Verdict, read_verdict
-from anabranch.change.estimates import Outcome, record_outcome
+from anabranch.change.estimates import STEPS, Outcome, record_outcome
 from anabranch.change.reprocess_plan import check_built, published_in_plan
 from anabranch.compute.batch.manifest import read_manifest
 from anabranch.compute.batch.publish import publications, publish
@@ -28,7 +28,8 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns ``published`` (days), ``refused`` (days with reasons), ``rows``, ``equal`` (number of days),
     ``certified_at``, ``late_rows`` (rows that late events changed), ``bytes`` (of the build's data files),
-    ``table_version`` (None: nothing new).
+    ``table_version`` (None: nothing new), ``worked`` (seconds of ``rebuild`` and ``certify``) and ``judged`` (when they
+    ended, as ISO 8601).
     Raises BrokenState BUILD_MISSING or VERDICT_MISSING when an earlier step left no result; Conflict PLAN_OUTDATED when
     the published days aren't those that the plan replaces; BadInput VERSION_RETIRED. Nothing is published then.
     """
@@ -50,7 +51,18 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
         "late_rows": sum(change.rows for change in verdict.late_changes),
         "bytes": sum(file.size for file in build.files),
         "table_version": version,
+        "worked": {"rebuild": build.seconds, "certify": verdict.seconds},
+        "judged": verdict.created.isoformat(),
     }
+
+
+def step_seconds(outcome: Mapping[str, Any], began: datetime, ended: datetime) -> dict[str, float]:
+    """The seconds of each of ``STEPS``, by the result of ``publish_run`` and the times of the run's rebuild and end;
+    empty if a step was repeated, or an older version made its result: then they don't add up."""
+    judged, worked = datetime.fromisoformat(outcome["judged"]), outcome["worked"]
+    engine = (judged - began).total_seconds() - sum(worked.values())
+    found = {"engine": engine, **worked, "publish": (ended - judged).total_seconds()}
+    return {step: round(found[step], 1) for step in STEPS} if min(found.values()) > 0 else {}
 
 
 def write_data_docs(settings: Settings, plan: Mapping[str, Any]) -> None:
@@ -68,7 +80,8 @@ def save_outcome(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[s
         return
     estimated = (plan.get("estimate") or {}).get("seconds")
     now, days = datetime.now(UTC), len(plan["partitions"])
-    cost = Outcome(plan["run"], days, plan["events"], outcome["seconds"], outcome["bytes"], now, estimated)
+    seconds, steps = outcome["seconds"], outcome["steps"]
+    cost = Outcome(plan["run"], days, plan["events"], seconds, outcome["bytes"], now, estimated, steps)
     record_outcome(VersionRef(settings, plan["view"], plan["version"]), cost)
 
 

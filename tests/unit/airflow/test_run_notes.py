@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.types import TaskInstanceKey
-from anabranch.apps.airflow._run_notes import listed, outcome_note, planned_note
+from anabranch.apps.airflow._run_notes import costs_text, listed, outcome_note, planned_note
 from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob
 from anabranch.certify.verdict import Verdict
-from anabranch.change.estimates import Estimate
-from anabranch.change.publish_run import NO_VERDICT, refusals
+from anabranch.change.estimates import Estimate, Outcome
+from anabranch.change.publish_run import NO_VERDICT, refusals, step_seconds
 from anabranch.change.run_names import AirflowRun, record_run, recorded_run, run_key, run_name
 from anabranch.compute.batch.manifest import manifest_path
 from anabranch.core.settings import Settings
@@ -94,6 +94,40 @@ def test_the_notes_say_what_where_from_and_what_came_of_it() -> None:
         "NOT published: 2013-01-02 (its halves differ)",
         "Checks: http://x/checks",
     ]
+
+
+BEGAN = datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+
+def test_a_note_says_what_each_step_took_and_what_of_it_is_fixed() -> None:
+    judged = BEGAN + timedelta(seconds=20)
+    result = {"worked": {"rebuild": 8.0, "certify": 4.5}, "judged": judged.isoformat()}
+    steps = step_seconds(result, BEGAN, judged + timedelta(seconds=2))
+    assert steps == {"engine": 7.5, "rebuild": 8.0, "certify": 4.5, "publish": 2.0}
+
+    def ran(days: int, events: int) -> Outcome:
+        took = {**steps, "rebuild": 5.0 + 0.25 * days, "certify": 1.0 + events / 1e6}
+        return Outcome("run", days, events, sum(took.values()), 1, BEGAN, None, took)
+
+    before = [ran(1, 1_000_000), ran(31, 31_000_000), ran(2, 50_000_000), ran(9, 1_000), ran(5, 9), ran(1, 7_000_000)]
+    costs = costs_text([Outcome("older", 1, 1, 9.0, 1, BEGAN), *before])
+    assert costs == (
+        " By 6 runs: engine 7.5 s, rebuild 5.0 s + 0.2 s a day, certify 1.0 s + 1.0 s a million events, publish 2.0 s."
+    )
+    outcome = {"published": ["2013-01-01"], "refused": {}, "rows": 1, "equal": 1, "certified_at": "flights@1"}
+    outcome |= {"late_rows": 3, "seconds": 22.0, "steps": steps, "costs": costs}
+    lines = outcome_note({**PLAN, "loaded": 4}, outcome, "http://x/checks").splitlines()
+    assert lines[2] == "Late and loaded events changed 3 rows."
+    assert lines[4] == f"Took 22.0 s: engine 7.5 s, rebuild 8.0 s, certify 4.5 s, publish 2.0 s.{costs}"
+    assert costs_text(before[:2]) == ""
+
+
+def test_a_step_that_was_repeated_leaves_no_seconds_of_steps() -> None:
+    """A run that was cleared publishes the build of its first try."""
+    result = {"worked": {"rebuild": 8.0, "certify": 4.5}, "judged": BEGAN.isoformat()}
+    assert step_seconds(result, BEGAN, BEGAN + timedelta(seconds=2)) == {}
+    old = {"worked": {"rebuild": 8.0, "certify": 0.0}, "judged": (BEGAN + timedelta(seconds=20)).isoformat()}
+    assert step_seconds(old, BEGAN, BEGAN + timedelta(seconds=22)) == {}
 
 
 def test_what_is_not_certified_is_held_back_with_its_reason() -> None:

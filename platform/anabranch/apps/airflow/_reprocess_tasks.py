@@ -149,15 +149,19 @@ def publish(planned: dict[str, Any]) -> dict[str, Any]:
 
 def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str, Any]:
     from anabranch.apps.airflow._assets import announce
-    from anabranch.apps.airflow._run_notes import days_listed, outcome_note
+    from anabranch.apps.airflow._run_notes import costs_text, days_listed, outcome_note
     from anabranch.apps.airflow.links import verdict_page
-    from anabranch.change.publish_run import publish_run, save_outcome
+    from anabranch.change.estimates import outcomes
+    from anabranch.change.publish_run import publish_run, save_outcome, step_seconds
     from anabranch.ingest.landing.epoch_pacing import run_first
+    from anabranch.lake.layout import VersionRef
 
     with failing(), run_first(settings):
         outcome = publish_run(settings, planned)
-    outcome["seconds"] = round((datetime.now(UTC) - _began(run)).total_seconds(), 1)
+    began, ended = _began(run), datetime.now(UTC)
+    outcome |= {"seconds": round((ended - began).total_seconds(), 1), "steps": step_seconds(outcome, began, ended)}
     save_outcome(settings, planned, outcome)
+    outcome["costs"] = costs_text(outcomes(VersionRef(settings, planned["view"], planned["version"])))
     facts = {name: planned[name] for name in ("view", "version", "cut", "run")}
     announce(settings, planned["view"], outcome["published"], facts, run.run_after)
     note = outcome_note(planned, outcome, f"{verdict_page(planned)}#checks")

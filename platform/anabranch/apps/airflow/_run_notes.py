@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from anabranch.change.estimates import Estimate
+from anabranch.change.estimates import Estimate, Outcome, step_costs
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 
 log = logging.getLogger(__name__)
 SHOWN = 6
 """Maximum number of partitions listed by name."""
+_SHOWN_SECONDS = 0.05
+"""From here on a cost per day or per million events is shown."""
 
 
 def planned_note(plan: Mapping[str, Any]) -> str:
@@ -44,13 +46,26 @@ def outcome_note(plan: Mapping[str, Any], outcome: Mapping[str, Any], checks: st
             f"{plan['events']:,} events ({_batch_only(plan)}) at {plan['cut']}."
         ),
         f"Certificates: {outcome['equal']} of {count} equal at {outcome['certified_at']} (run {plan['run']}).",
-        f"Late events changed {outcome['late_rows']:,} rows.",
+        f"Late {'and loaded ' if plan.get('loaded') else ''}events changed {outcome['late_rows']:,} rows.",
         f"Published: {len(published)} of {count} partitions.",
     ]
     if refused:
         lines.append("NOT published: " + listed(refused))
+    if steps := outcome.get("steps"):
+        took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items())
+        lines.append(f"Took {outcome['seconds']:.1f} s: {took}.{outcome['costs']}")
     lines.append(f"Checks: {checks}")  # a bracket behind it would become a part of the link in the log
     return "\n".join(lines)
+
+
+def costs_text(outcomes: Sequence[Outcome]) -> str:
+    """The fixed cost of each step, and its cost per day and per million events, by earlier runs; empty with too few."""
+    parts = []
+    for step, cost in step_costs(outcomes).items():
+        each = ((cost.per_day, "a day"), (1e6 * cost.per_event, "a million events"))
+        more = "".join(f" + {seconds:.1f} s {what}" for seconds, what in each if seconds >= _SHOWN_SECONDS)
+        parts.append(f"{step} {cost.fixed:.1f} s{more}")
+    return f" By {sum(1 for o in outcomes if o.steps)} runs: {', '.join(parts)}." if parts else ""
 
 
 def days_listed(days: Collection[str]) -> str:
