@@ -196,7 +196,10 @@ class Sweep:
             for line in self._skipped:
                 terminalreporter.line(line)
         missing, passed = self._kept.missing, self._kept.passed
-        terminalreporter.line(f"{self._report}: {len(passed)} have passed, {len(missing)} have no result yet")
+        older = sum(self._kept.results[test].commit != self._commit for test in passed)
+        terminalreporter.line(
+            f"{self._report}: {len(passed)} have passed, {older} of them at another commit; {len(missing)} have no result yet"
+        )
 
 
 _ORDER: Final[Mapping[str, int]] = {PASSED: 0, SKIPPED: 1, FAILED: 2}

@@ -45,7 +45,7 @@ def infer_topic(name: str, lines: Iterable[str], *, broken: bool = False) -> Inf
         left_out.append(
             f"{without:,} of {len(mine):,} events have no JSON object as their data (data_base64 isn't read)"
         )
-    if 1 < (count := len(_foreign_schemas(mine))):
+    if (count := len(_foreign_schemas(mine))) > 1:
         left_out.append(f"events of {count} schemas (dataschema) are read by one contract: see which of them it fits")
     found = infer_records(name, data, left_out)
     return Inferred(
