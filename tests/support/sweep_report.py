@@ -197,9 +197,8 @@ class Sweep:
                 terminalreporter.line(line)
         missing, passed = self._kept.missing, self._kept.passed
         older = sum(self._kept.results[test].commit != self._commit for test in passed)
-        terminalreporter.line(
-            f"{self._report}: {len(passed)} have passed, {older} of them at another commit; {len(missing)} have no result yet"
-        )
+        counted = f"{len(passed)} have passed, {older} of them at another commit"
+        terminalreporter.line(f"{self._report}: {counted}; {len(missing)} have no result yet")
 
 
 _ORDER: Final[Mapping[str, int]] = {PASSED: 0, SKIPPED: 1, FAILED: 2}
