@@ -175,3 +175,30 @@ def test_one_of_another_container_is_named_and_can_not_be_ended(lock: Path) -> N
         assert stopped.poll() is None
     assert f"pid {stopped.pid} on {os.uname().nodename} since " in done.stderr
     assert "end it where it runs" in done.stderr
+
+
+def test_one_of_another_user_of_this_machine_is_named(lock: Path) -> None:
+    """A user namespace of its own may see as little of the holder as another user does: that it exists."""
+    apart = ["unshare", "--user"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make a user namespace")
+    with holder(lock) as (other, _):
+        command = [*apart, sys.executable, "-c", ENTER, str(lock), str(SECONDS), f"{SECONDS}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert f"can't be seen from here (pid {other.pid} on {os.uname().nodename} since " in done.stderr
+
+
+def test_without_proc_what_holders_say_names_them(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS. What a killed one has left is said only if nobody else says anything: with two containers of one
+    host's name, it may be of the other one."""
+    monkeypatch.setattr(_lock_holders, "_PROCESSES", lock / "nothing")
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    with holder(lock) as (holds, _):
+        (said,) = lock.parent.glob(f"{lock.name}.holder-*")
+        left = lock.with_name(f"{lock.name}.holder-left")
+        left.write_text(f"pid {ended.pid} on {os.uname().nodename} since 2013-01-01 05:00:00 UTC: replay")
+        what = refused(lock, refusal=running()).what
+        assert (f"pid {holds.pid} on " in what, f"pid {ended.pid} on " in what) == (True, False)
+        said.unlink()
+        assert f"pid {ended.pid} on " in refused(lock, refusal=running()).what

@@ -1,7 +1,8 @@
 """Who holds a file lock, and the end of a holder that is stopped (ADR 50).
 
 The kernel is asked who holds a lock now, so nothing that a crash leaves can mislead. What holders write next to the
-lock is text for people, about processes that can't be seen from here: those of another container.
+lock is text for people, about processes that can't be seen from here: those of another container or user, or any where
+the system has no /proc.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class Holders:
         seen = [_described(pid) for pid in holders_of(self.file)]
         if seen:
             return ", ".join(seen)
-        said = [*_notes_of_others(self.path)]
-        return f"a process that can't be seen from here ({', '.join(said) or 'another container or user'})"
+        said = ", ".join(_notes_of_unseen(self.path))
+        return f"a process that can't be seen from here ({said or 'another container or user'})"
 
 
 def holders_of(file: int) -> list[int]:
@@ -170,8 +171,8 @@ def _shortened(command: list[str]) -> str:
 
 @contextmanager
 def noted(path: Path, *, alone: bool) -> Iterator[None]:
-    """Say next to the lock ``path`` who holds it, for people in other containers. ``alone``: nobody else holds it, so
-    other notes are left by killed processes. A disk that takes no note is no reason not to go on."""
+    """Say next to the lock ``path`` who holds it, for people where it can't be seen. ``alone``: nobody else holds it,
+    so other notes are left by killed processes. A disk that takes no note is no reason not to go on."""
     note = path.with_name(f"{_prefix(path)}{uuid4().hex}")
     with suppress(OSError, psutil.Error):
         for old in _notes(path):
@@ -186,17 +187,31 @@ def noted(path: Path, *, alone: bool) -> Iterator[None]:
             note.unlink(missing_ok=True)
 
 
-def _notes_of_others(path: Path) -> Iterator[str]:
+def _notes_of_unseen(path: Path) -> list[str]:
+    """What holders say that can't be seen. Notes of ended processes only without others: a container with this host's
+    name may have such a process."""
+    found = list[str]()
     for note in _notes(path):
         with suppress(OSError):
-            if _here() not in (text := printable(note.read_text(errors="replace"))):  # those of here would be seen
-                yield text
+            found.append(printable(note.read_text(errors="replace")))
+    return [text for text in found if not _is_left(text)] or found
 
 
 def _is_left(note: str) -> bool:
     """Whether a process of this host wrote it and has ended; of other hosts nobody knows."""
     pid, here, _ = note.removeprefix("pid ").partition(_here())
-    return bool(here) and pid.isdecimal() and not psutil.pid_exists(int(pid))
+    return bool(here) and pid.isdecimal() and not _exists(int(pid))
+
+
+def _exists(pid: int) -> bool:
+    """Unlike psutil's answer also right where /proc hides other users' processes."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _here() -> str:
