@@ -143,6 +143,19 @@ def test_a_process_that_only_has_the_number_of_a_holder_is_not_ended(lock: Path)
     assert [path.name for path in lock.parent.iterdir()] == [lock.name]
 
 
+@pytest.mark.parametrize(
+    ("module", "name"), [(os, "pidfd_open"), (signal, "pidfd_send_signal")], ids=["open", "signal"]
+)
+def test_without_pidfds_nobody_is_ended(lock: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> None:
+    """As on macOS, or built with the headers of an old kernel."""
+    monkeypatch.delattr(module, name)
+    with holder(lock, engine=True) as (stopped, engine):
+        stop(stopped)
+        error = refused(lock, refusal=running())
+        assert (error.code, f"held by pid {stopped.pid} (" in error.what) == ("REPLAY_RUNNING", True)
+        assert (stopped.poll(), psutil.pid_exists(engine)) == (None, True)
+
+
 def test_of_several_only_the_stopped_one_is_ended(lock: Path) -> None:
     with holder(lock, shared=True) as (stopped, _), holder(lock, shared=True) as (slow, _):
         stop(stopped)

@@ -65,9 +65,12 @@ class Holders:
     def _end(self, pid: int, state: tuple[str, ...]) -> bool:
         """Kill the holder, unless it runs again; whether it has ended. What it has started dies before it, so that
         after a kill of this process the next one that waits finds the same."""
+        opened, send = getattr(os, "pidfd_open", None), getattr(signal, "pidfd_send_signal", None)
+        if opened is None or send is None:  # not Linux, or a Python that was built for an old one
+            return False
         said = _described(pid)
         try:
-            process = os.pidfd_open(pid)  # a number that is reused meanwhile names another process, this doesn't
+            process = opened(pid)  # a number that is reused meanwhile names another process, this doesn't
         except ProcessLookupError:
             return True
         except OSError:  # the system doesn't allow it
@@ -81,7 +84,7 @@ class Holders:
             for each in _engine_of(pid):
                 with suppress(psutil.Error):
                     each.kill()
-            signal.pidfd_send_signal(process, signal.SIGKILL)
+            send(process, signal.SIGKILL)
             return bool(select.select([process], [], [], _END_SECONDS)[0])
         except ProcessLookupError:
             return True
