@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -215,3 +216,58 @@ def test_without_proc_what_holders_say_names_them(lock: Path, monkeypatch: pytes
         assert (f"pid {holds.pid} on " in what, f"pid {ended.pid} on " in what) == (True, False)
         said.unlink()
         assert f"pid {ended.pid} on " in refused(lock, refusal=running()).what
+
+
+HANGS = """
+import ctypes, os, sys
+from pathlib import Path
+from anabranch.core.atomic_files import locked
+from anabranch.core.errors import TryAgain
+from support.lock_holders import holder
+lock, folder = map(Path, sys.argv[1:])
+folder.mkdir()
+fuse = os.open("/dev/fuse", os.O_RDWR)  # nobody answers what is asked here
+options = f"fd={fuse},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+if ctypes.CDLL(None).mount(b"hangs", bytes(folder), b"fuse", 0, options.encode()):
+    sys.exit("not mounted")
+with holder(lock) as (holds, _):
+    os.open(folder, os.O_PATH)
+    print("mounted", flush=True)
+    try:
+        with locked(lock, wait=1):
+            pass
+    except TryAgain as error:
+        print(f"held by pid {holds.pid} (" in error.what)
+"""
+
+
+def test_a_file_on_a_dead_mount_does_not_block_who_waits(lock: Path, tmp_path: Path) -> None:
+    """Somebody's descriptor of a network mount whose server has gone."""
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    command = [*apart, sys.executable, "-c", HANGS, str(lock), str(tmp_path / "mount")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != "mounted\n":
+            pytest.skip("this user may not mount a file system")
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            pytest.fail("it hangs in what it asks of the mount")
+        finally:
+            process.kill()
+        assert process.stdout.read() == "True\n"
+
+
+def test_only_descriptors_with_the_name_of_the_lock_are_followed(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed, stat = list[str](), os.stat
+
+    def noted(path: Any, *given: Any, **more: Any) -> os.stat_result:
+        if "/fd/" in str(path):
+            followed.append(str(path.readlink()))
+        return stat(path, *given, **more)
+
+    with holder(lock) as (holds, _):
+        monkeypatch.setattr(os, "stat", noted)
+        assert f"held by pid {holds.pid} (" in refused(lock, refusal=running()).what
+    assert set(followed) == {str(lock)}

@@ -14,8 +14,10 @@ from typing import IO, Final
 from anabranch.core._lock_holders import Holders, noted
 from anabranch.core.errors import AnabranchError, TryAgain
 
-_FIRST, _LOOK = 0.01, 0.5
-"""Seconds between the first tries, and between two looks at the holders."""
+_FIRST, _RETRY = 0.01, 0.5
+"""Seconds between two tries: at first, doubled up to."""
+_LOOK, _RARELY = 0.5, 5.0
+"""Seconds between two looks at the holders, which read what every process has open: at first, doubled up to."""
 _UNSEEN: Final = "a process that can't be seen"
 LOGGER = logging.getLogger(__name__)
 
@@ -42,10 +44,12 @@ def locked(path: Path, *, shared: bool = False, wait: float = 0.0, refusal: Exce
 
 def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exception | None) -> None:
     began, pause, holders, is_said = time.monotonic(), _FIRST, Holders(path, file.fileno()), False
+    next_look, gap = began, _LOOK
     while not _taken(file, shared):
-        is_late = time.monotonic() - began >= wait
-        if is_late or pause >= _LOOK:
-            pause = _LOOK
+        now = time.monotonic()
+        is_late = now - began >= wait
+        if is_late or (pause >= _RETRY and now >= next_look):
+            pause, next_look, gap = _RETRY, now + gap, min(_RARELY, gap * 2)
             if not holders.look() and is_late:
                 if _taken(file, shared):  # released during the look
                     return
@@ -54,7 +58,7 @@ def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exc
                 LOGGER.info("waiting for the lock %s: it is held by %s", path.name, holders.named())
                 is_said = True
         time.sleep(pause)
-        pause = min(_LOOK, pause * 2)
+        pause = min(_RETRY, pause * 2)
 
 
 def _taken(file: IO[str], shared: bool) -> bool:

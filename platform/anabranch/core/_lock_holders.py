@@ -76,7 +76,7 @@ class Holders:
         except OSError:  # the system doesn't allow it
             return False
         try:
-            if _stopped_state(pid) != state or not _holds(pid, os.fstat(self.file)):
+            if _stopped_state(pid) != state or not _holds(pid, self.file):
                 return False
             LOGGER.warning(
                 "ending %s: it was stopped for %.0f s and held the lock %s", said, STOPPED_SECONDS, self.path.name
@@ -104,19 +104,31 @@ class Holders:
 
 def holders_of(file: int) -> list[int]:
     """The processes that hold the lock of the open ``file`` now, as far as this one may see them."""
-    lock = os.fstat(file)
-    return [pid for pid in psutil.pids() if _holds(pid, lock)]
+    return [pid for pid in psutil.pids() if _holds(pid, file)]
 
 
-def _holds(pid: int, lock: os.stat_result) -> bool:
+def _holds(pid: int, file: int) -> bool:
+    """Follows only descriptors with the lock's name: one on a network mount whose server has gone would block this
+    process, and nothing could end it."""
     with suppress(OSError):  # it has ended, or is another user's
-        for file in (_PROCESSES / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                found = file.stat()
-                if (found.st_dev, found.st_ino) == (lock.st_dev, lock.st_ino):
-                    text = (_PROCESSES / str(pid) / "fdinfo" / file.name).read_text()
-                    if "\nlock:" in text:  # a file that is only open has none
-                        return True
+        name = f"/{(_PROCESSES / 'self' / 'fd' / str(file)).readlink().name}"
+        with os.scandir(f"{_PROCESSES}/{pid}/fd") as descriptors:
+            return any(_is_open_as(each.path, name) and _is_locked(pid, each.name, file) for each in descriptors)
+    return False
+
+
+def _is_open_as(descriptor: str, name: str) -> bool:
+    with suppress(OSError):
+        return os.readlink(descriptor).endswith(name)  # noqa: PTH115 - a Path takes longer
+    return False
+
+
+def _is_locked(pid: int, descriptor: str, file: int) -> bool:
+    """A file that is only open has no such line."""
+    with suppress(OSError):
+        text = (_PROCESSES / str(pid) / "fdinfo" / descriptor).read_text()
+        opened = _PROCESSES / str(pid) / "fd" / descriptor
+        return "\nlock:" in text and os.path.samestat(opened.stat(), os.fstat(file))
     return False
 
 
