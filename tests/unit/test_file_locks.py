@@ -60,6 +60,28 @@ def test_one_that_is_stopped_is_ended_with_its_engine(lock: Path, caplog: pytest
     assert "held the lock replay-delays-v1" in caplog.text
 
 
+STARTS = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from anabranch.core.atomic_files import locked
+lock, seconds, code, done = sys.argv[1:]
+with locked(Path(lock), wait=5):
+    script = '"$0" -c "$1" "$2" "$3" 12; touch "$4"'
+    subprocess.Popen(["/bin/sh", "-c", script, sys.executable, code, lock, seconds, done], stdout=subprocess.DEVNULL)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)
+"""
+
+
+def test_what_the_stopped_one_has_started_is_not_ended_if_the_successor_runs_in_it(lock: Path, tmp_path: Path) -> None:
+    """A shell that goes on after its successor: `anabranch a; anabranch b`."""
+    done = tmp_path / "done"
+    with program(STARTS, str(lock), str(SECONDS), ENTER, str(done)) as stopped:
+        wait_until_stopped(stopped)
+        assert stopped.wait(30) == -signal.SIGKILL
+        eventually(done.exists, 10)
+
+
 def test_one_that_is_slow_keeps_its_lock_and_is_named(lock: Path) -> None:
     with holder(lock) as (slow, _):
         began = time.monotonic()

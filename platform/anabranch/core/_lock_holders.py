@@ -153,14 +153,15 @@ def _fields(text: str) -> Mapping[str, str]:
 
 def _engine_of(pid: int) -> list[psutil.Process]:
     """What the process has started in its session: its JVM, which may be stopped as well, and then wouldn't notice
-    its end. The JVM of spark-submit is its parent."""
+    its end. The JVM of spark-submit is its parent. Not this process, nor what it runs in: a shell, for example."""
     with suppress(psutil.Error, OSError):
-        process, session = psutil.Process(pid), os.getsid(pid)
-        found = [each for each in process.children(recursive=True) if _is_in(each, session) and each.pid != os.getpid()]
+        process, session, own = psutil.Process(pid), os.getsid(pid), psutil.Process()
+        found = [each for each in process.children(recursive=True) if _is_in(each, session)]
         parent = process.parent()
         if parent is not None and _is_in(parent, session) and "SparkSubmit" in " ".join(parent.cmdline()):
             found.append(parent)
-        return found
+        spared = {own, *own.parents()}
+        return [each for each in found if each not in spared]
     return []
 
 
