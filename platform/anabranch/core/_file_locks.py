@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from anabranch.core._lock_holders import Holders, noted
 from anabranch.core.errors import AnabranchError, TryAgain
@@ -37,13 +38,25 @@ def locked(path: Path, *, shared: bool = False, wait: float = 0.0, refusal: Exce
             fcntl.flock(file, _mode(shared) | fcntl.LOCK_NB)
             yield
             return
-        _wait_for(file, path, shared, wait, refusal)
+        _wait_for(file.fileno(), path, shared, wait, refusal)
         with noted(path, alone=not shared):
             yield
 
 
-def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exception | None) -> None:
-    began, pause, holders, is_said = time.monotonic(), _FIRST, Holders(path, file.fileno()), False
+def held_for_good(path: Path, wait: float) -> int:
+    """A file descriptor that holds the lock ``path``, in a folder that exists, until it is closed: with this process.
+    Waits as ``locked`` does, but leaves no note."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _wait_for(file, path, shared=False, wait=wait, refusal=None)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _wait_for(file: int, path: Path, shared: bool, wait: float, refusal: Exception | None) -> None:
+    began, pause, holders, is_said = time.monotonic(), _FIRST, Holders(path, file), False
     next_look, gap = began, _LOOK
     while not _taken(file, shared):
         now = time.monotonic()
@@ -61,7 +74,7 @@ def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exc
         pause = min(_RETRY, pause * 2)
 
 
-def _taken(file: IO[str], shared: bool) -> bool:
+def _taken(file: int, shared: bool) -> bool:
     try:
         fcntl.flock(file, _mode(shared) | fcntl.LOCK_NB)
     except BlockingIOError:
