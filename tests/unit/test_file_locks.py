@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from anabranch.core import _lock_holders
-from anabranch.core.atomic_files import locked
+from anabranch.core.atomic_files import is_held, locked
 from anabranch.core.errors import AnabranchError, Conflict, TryAgain
 from support.lock_holders import holder, program, stop, wait_until_stopped
 from support.processes import alive, eventually
@@ -299,3 +299,34 @@ def test_only_descriptors_with_the_name_of_the_lock_are_followed(lock: Path, mon
         monkeypatch.setattr(os, "stat", noted)
         assert f"held by pid {holds.pid} (" in refused(lock, refusal=running()).what
     assert set(followed) == {str(lock)}
+
+
+ASK = """
+import sys
+from pathlib import Path
+from anabranch.core.atomic_files import is_held
+print(is_held(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_question_whether_a_lock_is_held(lock: Path, shared: bool) -> None:
+    assert not is_held(lock)
+    assert not lock.parent.exists(), "it creates nothing"
+    with holder(lock, shared=shared) as (holds, _), lock.open("a"):
+        assert is_held(lock)
+        holds.kill()
+        holds.wait()
+        assert not is_held(lock)
+    with locked(lock, refusal=running()):
+        assert is_held(lock)
+
+
+def test_the_question_whether_one_of_another_container_holds_a_lock(lock: Path) -> None:
+    """The kernel doesn't list its locks there: the doctor said that a replay at work was killed."""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc", "--map-root-user"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make a pid namespace")
+    with holder(lock):
+        done = subprocess.run([*apart, sys.executable, "-c", ASK, str(lock)], capture_output=True, text=True)
+    assert done.stdout == "True\n"

@@ -43,6 +43,23 @@ def locked(path: Path, *, shared: bool = False, wait: float = 0.0, refusal: Exce
             yield
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock ``path`` now, in whichever container. A free one is taken for a moment, which
+    who takes it with ``refusal`` or ``wait`` survives: that one tries again. One that can't be asked counts as held."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        return not _taken(file, shared=False)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+
+
 def held_for_good(path: Path, wait: float) -> int:
     """A file descriptor that holds the lock ``path``, in a folder that exists, until it is closed: with this process.
     Waits as ``locked`` does, but leaves no note."""
