@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from anabranch.core._lock_holders import Holders, noted
 from anabranch.core.errors import AnabranchError, TryAgain
 
-_FIRST, _LOOK = 0.01, 0.5
-"""Seconds between the first tries, and between two looks at the holders."""
+_FIRST, _RETRY = 0.01, 0.5
+"""Seconds between two tries: at first, doubled up to."""
+_LOOK, _RARELY = 0.5, 5.0
+"""Seconds between two looks at the holders, which read what every process has open: at first, doubled up to."""
 _UNSEEN: Final = "a process that can't be seen"
 LOGGER = logging.getLogger(__name__)
 
@@ -35,17 +38,48 @@ def locked(path: Path, *, shared: bool = False, wait: float = 0.0, refusal: Exce
             fcntl.flock(file, _mode(shared) | fcntl.LOCK_NB)
             yield
             return
-        _wait_for(file, path, shared, wait, refusal)
+        _wait_for(file.fileno(), path, shared, wait, refusal)
         with noted(path, alone=not shared):
             yield
 
 
-def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exception | None) -> None:
-    began, pause, holders, is_said = time.monotonic(), _FIRST, Holders(path, file.fileno()), False
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock ``path`` now, in whichever container. A free one is taken for a moment, which
+    who takes it with ``refusal`` or ``wait`` survives: that one tries again. One that can't be asked counts as held."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        return not _taken(file, shared=False)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+
+
+def held_for_good(path: Path, wait: float) -> int:
+    """A file descriptor that holds the lock ``path``, in a folder that exists, until it is closed: with this process.
+    Waits as ``locked`` does, but leaves no note."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _wait_for(file, path, shared=False, wait=wait, refusal=None)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _wait_for(file: int, path: Path, shared: bool, wait: float, refusal: Exception | None) -> None:
+    began, pause, holders, is_said = time.monotonic(), _FIRST, Holders(path, file), False
+    next_look, gap = began, _LOOK
     while not _taken(file, shared):
-        is_late = time.monotonic() - began >= wait
-        if is_late or pause >= _LOOK:
-            pause = _LOOK
+        now = time.monotonic()
+        is_late = now - began >= wait
+        if is_late or (pause >= _RETRY and now >= next_look):
+            pause, next_look, gap = _RETRY, now + gap, min(_RARELY, gap * 2)
             if not holders.look() and is_late:
                 if _taken(file, shared):  # released during the look
                     return
@@ -54,10 +88,10 @@ def _wait_for(file: IO[str], path: Path, shared: bool, wait: float, refusal: Exc
                 LOGGER.info("waiting for the lock %s: it is held by %s", path.name, holders.named())
                 is_said = True
         time.sleep(pause)
-        pause = min(_LOOK, pause * 2)
+        pause = min(_RETRY, pause * 2)
 
 
-def _taken(file: IO[str], shared: bool) -> bool:
+def _taken(file: int, shared: bool) -> bool:
     try:
         fcntl.flock(file, _mode(shared) | fcntl.LOCK_NB)
     except BlockingIOError:

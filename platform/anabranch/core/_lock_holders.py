@@ -1,7 +1,8 @@
 """Who holds a file lock, and the end of a holder that is stopped (ADR 50).
 
 The kernel is asked who holds a lock now, so nothing that a crash leaves can mislead. What holders write next to the
-lock is text for people, about processes that can't be seen from here: those of another container.
+lock is text for people, about processes that can't be seen from here: those of another container or user, or any where
+the system has no /proc.
 """
 
 from __future__ import annotations
@@ -64,15 +65,18 @@ class Holders:
     def _end(self, pid: int, state: tuple[str, ...]) -> bool:
         """Kill the holder, unless it runs again; whether it has ended. What it has started dies before it, so that
         after a kill of this process the next one that waits finds the same."""
+        opened, send = getattr(os, "pidfd_open", None), getattr(signal, "pidfd_send_signal", None)
+        if opened is None or send is None:  # not Linux, or a Python that was built for an old one
+            return False
         said = _described(pid)
         try:
-            process = os.pidfd_open(pid)  # a number that is reused meanwhile names another process, this doesn't
+            process = opened(pid)  # a number that is reused meanwhile names another process, this doesn't
         except ProcessLookupError:
             return True
         except OSError:  # the system doesn't allow it
             return False
         try:
-            if _stopped_state(pid) != state or not _holds(pid, os.fstat(self.file)):
+            if _stopped_state(pid) != state or not _holds(pid, self.file):
                 return False
             LOGGER.warning(
                 "ending %s: it was stopped for %.0f s and held the lock %s", said, STOPPED_SECONDS, self.path.name
@@ -80,7 +84,7 @@ class Holders:
             for each in _engine_of(pid):
                 with suppress(psutil.Error):
                     each.kill()
-            signal.pidfd_send_signal(process, signal.SIGKILL)
+            send(process, signal.SIGKILL)
             return bool(select.select([process], [], [], _END_SECONDS)[0])
         except ProcessLookupError:
             return True
@@ -94,25 +98,37 @@ class Holders:
         seen = [_described(pid) for pid in holders_of(self.file)]
         if seen:
             return ", ".join(seen)
-        said = [*_notes_of_others(self.path)]
-        return f"a process that can't be seen from here ({', '.join(said) or 'another container or user'})"
+        said = ", ".join(_notes_of_unseen(self.path))
+        return f"a process that can't be seen from here ({said or 'another container or user'})"
 
 
 def holders_of(file: int) -> list[int]:
     """The processes that hold the lock of the open ``file`` now, as far as this one may see them."""
-    lock = os.fstat(file)
-    return [pid for pid in psutil.pids() if _holds(pid, lock)]
+    return [pid for pid in psutil.pids() if _holds(pid, file)]
 
 
-def _holds(pid: int, lock: os.stat_result) -> bool:
+def _holds(pid: int, file: int) -> bool:
+    """Follows only descriptors with the lock's name: one on a network mount whose server has gone would block this
+    process, and nothing could end it."""
     with suppress(OSError):  # it has ended, or is another user's
-        for file in (_PROCESSES / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                found = file.stat()
-                if (found.st_dev, found.st_ino) == (lock.st_dev, lock.st_ino):
-                    text = (_PROCESSES / str(pid) / "fdinfo" / file.name).read_text()
-                    if "\nlock:" in text:  # a file that is only open has none
-                        return True
+        name = f"/{(_PROCESSES / 'self' / 'fd' / str(file)).readlink().name}"
+        with os.scandir(f"{_PROCESSES}/{pid}/fd") as descriptors:
+            return any(_is_open_as(each.path, name) and _is_locked(pid, each.name, file) for each in descriptors)
+    return False
+
+
+def _is_open_as(descriptor: str, name: str) -> bool:
+    with suppress(OSError):
+        return os.readlink(descriptor).endswith(name)  # noqa: PTH115 - a Path takes longer
+    return False
+
+
+def _is_locked(pid: int, descriptor: str, file: int) -> bool:
+    """A file that is only open has no such line."""
+    with suppress(OSError):
+        text = (_PROCESSES / str(pid) / "fdinfo" / descriptor).read_text()
+        opened = _PROCESSES / str(pid) / "fd" / descriptor
+        return "\nlock:" in text and os.path.samestat(opened.stat(), os.fstat(file))
     return False
 
 
@@ -137,14 +153,15 @@ def _fields(text: str) -> Mapping[str, str]:
 
 def _engine_of(pid: int) -> list[psutil.Process]:
     """What the process has started in its session: its JVM, which may be stopped as well, and then wouldn't notice
-    its end. The JVM of spark-submit is its parent."""
+    its end. The JVM of spark-submit is its parent. Not this process, nor what it runs in: a shell, for example."""
     with suppress(psutil.Error, OSError):
-        process, session = psutil.Process(pid), os.getsid(pid)
-        found = [each for each in process.children(recursive=True) if _is_in(each, session) and each.pid != os.getpid()]
+        process, session, own = psutil.Process(pid), os.getsid(pid), psutil.Process()
+        found = [each for each in process.children(recursive=True) if _is_in(each, session)]
         parent = process.parent()
         if parent is not None and _is_in(parent, session) and "SparkSubmit" in " ".join(parent.cmdline()):
             found.append(parent)
-        return found
+        spared = {own, *own.parents()}
+        return [each for each in found if each not in spared]
     return []
 
 
@@ -170,8 +187,8 @@ def _shortened(command: list[str]) -> str:
 
 @contextmanager
 def noted(path: Path, *, alone: bool) -> Iterator[None]:
-    """Say next to the lock ``path`` who holds it, for people in other containers. ``alone``: nobody else holds it, so
-    other notes are left by killed processes. A disk that takes no note is no reason not to go on."""
+    """Say next to the lock ``path`` who holds it, for people where it can't be seen. ``alone``: nobody else holds it,
+    so other notes are left by killed processes. A disk that takes no note is no reason not to go on."""
     note = path.with_name(f"{_prefix(path)}{uuid4().hex}")
     with suppress(OSError, psutil.Error):
         for old in _notes(path):
@@ -186,17 +203,31 @@ def noted(path: Path, *, alone: bool) -> Iterator[None]:
             note.unlink(missing_ok=True)
 
 
-def _notes_of_others(path: Path) -> Iterator[str]:
+def _notes_of_unseen(path: Path) -> list[str]:
+    """What holders say that can't be seen. Notes of ended processes only without others: a container with this host's
+    name may have such a process."""
+    found = list[str]()
     for note in _notes(path):
         with suppress(OSError):
-            if _here() not in (text := printable(note.read_text(errors="replace"))):  # those of here would be seen
-                yield text
+            found.append(printable(note.read_text(errors="replace")))
+    return [text for text in found if not _is_left(text)] or found
 
 
 def _is_left(note: str) -> bool:
     """Whether a process of this host wrote it and has ended; of other hosts nobody knows."""
     pid, here, _ = note.removeprefix("pid ").partition(_here())
-    return bool(here) and pid.isdecimal() and not psutil.pid_exists(int(pid))
+    return bool(here) and pid.isdecimal() and not _exists(int(pid))
+
+
+def _exists(pid: int) -> bool:
+    """Unlike psutil's answer also right where /proc hides other users' processes."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _here() -> str:

@@ -8,10 +8,10 @@ from typing import Final
 
 import psutil
 
-from anabranch.core._file_locks import locked
+from anabranch.core._file_locks import held_for_good, is_held, locked
 from anabranch.core.storage import DISK
 
-__all__ = ["ATOMIC_FOLDERS", "abandoned_drafts", "locked", "write_atomically"]
+__all__ = ["ATOMIC_FOLDERS", "abandoned_drafts", "held_for_good", "is_held", "locked", "write_atomically"]
 
 ATOMIC_FOLDERS: Final = ("control", "run", "secrets")
 """The folders of a home whose files are written with ``write_atomically``."""

@@ -27,6 +27,7 @@ from anabranch.change.run_progress import REBUILD, RunProgress, progress_files, 
 from anabranch.compute.batch.manifest import MANIFEST, manifests, read_manifest
 from anabranch.compute.batch.publish import publish
 from anabranch.core.atomic_files import locked
+from anabranch.core.engine import spark as engine_module
 from anabranch.core.engine.spark import HOLD, hold_scratch, scratch
 from anabranch.core.errors import BrokenState, TryAgain
 from anabranch.core.settings import Settings
@@ -40,6 +41,7 @@ from anabranch.serve import read
 from anabranch.serve.retirement import drop, retire
 from anabranch.serve.routes import route_history, route_of, set_route
 from deltalake import DeltaTable
+from support.lock_holders import holder
 from support.maintained_platform import EPOCHS, busy, files, later, on_disk, rows, said, shorten, speed_of
 from support.small_platform import DAYS, NAME, V1, V2, Clinic, departed
 
@@ -535,6 +537,18 @@ def test_a_process_that_comes_while_its_folder_is_taken_away_holds_a_new_one(tmp
     with pytest.raises(BlockingIOError), locked(folder / HOLD):
         pass
     assert hold_scratch(settings) == folder, "once is enough"
+
+
+def test_a_process_waits_for_its_folder_for_a_stated_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with this host's name may have a process with this number."""
+    monkeypatch.setattr(engine_module, "FOLDER_DELETED", 0.5)
+    settings = Settings(home=tmp_path)
+    with holder(scratch(settings) / HOLD) as (other, _):
+        with pytest.raises(TryAgain) as caught:
+            hold_scratch(settings)
+        assert (caught.value.code, f"held by pid {other.pid} (" in caught.value.what) == ("LOCK_HELD", True)
+        other.kill()
+        assert hold_scratch(settings) == scratch(settings)
 
 
 def test_what_an_older_release_left_goes_after_a_day(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from anabranch.change.replay.cleanup import delete_files, finish, incompletely_deleted
 from anabranch.change.replay.publish import is_published
@@ -19,7 +20,7 @@ from anabranch.change.replay.state import (
     read_state,
     update_control,
 )
-from anabranch.core.atomic_files import locked
+from anabranch.core.atomic_files import is_held, locked
 from anabranch.core.errors import BadInput, Conflict
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
@@ -138,7 +139,16 @@ def _end_killed(ref: VersionRef, state: ReplayState, by: str) -> ReplayState:
 def replay_lock(ref: VersionRef) -> AbstractContextManager[None]:
     """Hold the lock of a version's replays. Raises Conflict REPLAY_RUNNING."""
     refusal = _running(ref, "another replay of it runs", "wait until it ends")
-    return locked(ref.settings.locks / f"replay-{ref.name}-v{ref.version}", refusal=refusal)
+    return locked(_lock_path(ref), refusal=refusal)
+
+
+def is_replay_locked(ref: VersionRef) -> bool:
+    """Whether a process runs a replay of the version, or changes one."""
+    return is_held(_lock_path(ref))
+
+
+def _lock_path(ref: VersionRef) -> Path:
+    return ref.settings.locks / f"replay-{ref.name}-v{ref.version}"
 
 
 def _running(ref: VersionRef, what: str, next_step: str) -> Conflict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import socket
@@ -11,8 +10,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from anabranch.core.atomic_files import held_for_good
 from anabranch.core.engine._java_classes import keep_java_classes
 from anabranch.core.engine._settings_check import check_values, refusal
 from anabranch.core.errors import BadInput, BrokenState
@@ -27,6 +27,8 @@ HOLD = "held"
 """The lock file in a scratch folder; the lock is held while its engine lives."""
 _HELD: dict[Path, int] = {}
 """File descriptors of held locks; open until this process ends."""
+FOLDER_DELETED: Final = 60.0
+"""Seconds to wait while the folder of an earlier process with this name is deleted; the next try has another name."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _CHECKPOINT_FILES = f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = f"{_STREAMING}.state.RocksDBStateStoreProvider"
@@ -189,14 +191,13 @@ def scratch(settings: Settings) -> Path:
 
 def hold_scratch(settings: Settings) -> Path:
     """Create the scratch folder and hold its lock while this process lives. A killed engine leaves the folder with a
-    free lock: so others detect it, on any machine (``operate.maintenance._orphans``)."""
+    free lock: so others detect it, on any machine (``operate.maintenance._orphans``). Raises TryAgain LOCK_HELD."""
     folder = scratch(settings)
     path = folder / HOLD
     while folder not in _HELD:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # the folder of an earlier process with this name is just being deleted
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = held_for_good(path, wait=FOLDER_DELETED)
             if path.exists() and path.stat().st_ino == os.fstat(lock).st_ino:
                 _HELD[folder] = lock
             else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from anabranch.change.replay.control import is_replay_locked
 from anabranch.change.replay.publish import owns_live
 from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states, read_state
 from anabranch.core.errors import BrokenState
@@ -14,8 +15,6 @@ from anabranch.core.storage import listed, storage_of
 from anabranch.lake.layout import VersionRef, versions_below
 from anabranch.operate.doctor._context import Context
 from anabranch.operate.doctor._findings import Finding, Severity
-
-_LOCKS = Path("/proc/locks")
 
 
 def stopped(context: Context) -> Iterator[Finding]:
@@ -30,7 +29,7 @@ def stopped(context: Context) -> Iterator[Finding]:
             yield Finding("STANDING_UNREADABLE", where, f"{error.what}; {error.state}", error.next_step)
             continue
         for standing in known:
-            if standing.ended or _locked(_lock(ref)):
+            if standing.ended or is_replay_locked(ref):
                 continue
             again = read_state(ref, standing.run)  # it may have ended between both reads
             if again is not None and not again.ended:
@@ -52,7 +51,7 @@ def leftovers(context: Context) -> Iterator[Finding]:
                 standing = read_state(ref, run)
             except BrokenState:  # ``stopped`` reports it
                 continue
-            if standing is not None and (not standing.ended or _locked(_lock(ref))):  # it may be deleting them now
+            if standing is not None and (not standing.ended or is_replay_locked(ref)):  # it may be deleting them now
                 continue
             is_checkpoint = folder.parent == ref.replay_checkpoints
             if is_checkpoint and (_published_whole(standing) or owns_live(ref, folder)):
@@ -90,17 +89,3 @@ def _folders(ref: VersionRef) -> Iterator[tuple[Path, str]]:
 
 def _published_whole(standing: ReplayState | None) -> bool:
     return standing is not None and standing.phase == PUBLISHED and not standing.days
-
-
-def _lock(ref: VersionRef) -> Path:
-    return ref.settings.locks / f"replay-{ref.name}-v{ref.version}"
-
-
-def _locked(path: Path) -> bool:
-    """Whether a process holds this lock. Doesn't take the lock, because that would make a starting replay fail. If the
-    kernel doesn't list its locks, every lock counts as held."""
-    try:
-        number, lines = path.stat().st_ino, _LOCKS.read_text().splitlines()
-    except FileNotFoundError:
-        return path.exists()
-    return any(f":{number} " in line and "FLOCK" in line and "->" not in line for line in lines)
