@@ -141,6 +141,22 @@ def test_what_an_earlier_boot_has_seen_counts_on_and_its_clock_is_not_compared(
     assert unjumped(note_clock(settings)) == machine.true
 
 
+def test_a_clock_that_is_corrected_over_a_reboot_is_forgiven(machine: Machine, settings: Settings) -> None:
+    """By as much as it says less than before; the hour is not known."""
+    note_clock(settings)
+    machine.wrong = 365 * DAY
+    seen = note_clock(settings)
+    READING.write(file(settings), replace(seen, boot="another", steady=5.0))
+    machine.passes(HOUR)
+    machine.wrong = 0.0
+    assert unjumped(note_clock(settings)) == machine.true - HOUR
+    machine.passes(DAY)
+    assert note_clock(settings).ahead == HOUR
+    machine.passes(KEPT_SECONDS)
+    assert unjumped(note_clock(settings)) == machine.wall()
+    assert jump_text(read_clock(settings)) == ""
+
+
 def test_a_small_correction_after_a_jump_forgives_nothing(machine: Machine, settings: Settings) -> None:
     """The moment of the jump lies in the future then, by less than is a jump."""
     note_clock(settings)

@@ -9,7 +9,8 @@ Only the wall clock goes on over restarts, so the platform's start and each main
 a clock that can't be set. If it has gained on that one by the next look, ages are measured without the difference, for
 as long as anything older may be kept: each such jump counts until the other clock has gone on by a month. So a virtual
 machine that is paused each night, and gains the nights, keeps things for longer by the nights of a month of running.
-Not seen: a jump before the first look of a boot, and one of another machine.
+A clock that is set back takes jumps away, also over a reboot if it says less than before. Not seen: a jump ahead before
+the first look of a boot, and one of another machine.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ def read_clock(settings: Settings) -> ClockReading:
     boot, wall, steady = Moment.now().boot, time.time(), _steady()
     if known is None:
         return ClockReading(boot, steady, wall)
-    step = (wall - known.wall) - (steady - known.steady) if known.boot == boot else 0.0
+    gained = wall - known.wall
+    # Over a reboot only this is known: a clock that says less was set back, by at least that.
+    step = gained - (steady - known.steady) if known.boot == boot else min(0.0, gained)
     jumps = _stepped(known.jumps, step, wall) if abs(step) > JUMP_SECONDS else known.jumps
     counting = [Jump(jump.seconds, min(jump.since, wall)) for jump in jumps if wall - jump.since < KEPT_SECONDS]
     return ClockReading(boot, steady, wall, tuple(counting))
