@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,6 +89,36 @@ def test_a_clock_that_is_set_back_again_has_made_no_jump(machine: Machine, setti
     assert jump_text(read_clock(settings)) == ""
 
 
+def test_each_of_several_jumps_counts_for_a_month(machine: Machine, settings: Settings) -> None:
+    note_clock(settings)
+    for after, gains in ((0.0, 2 * DAY), (10 * DAY, 3 * DAY)):
+        machine.passes(after)
+        machine.wrong += gains
+        note_clock(settings)
+    for passed, ahead in ((KEPT_SECONDS - 11 * DAY, 5 * DAY), (2 * DAY, 3 * DAY), (8 * DAY, 3 * DAY), (2 * DAY, 0.0)):
+        machine.passes(passed)
+        assert note_clock(settings).ahead == ahead
+
+
+def test_a_jump_makes_no_earlier_jump_older(machine: Machine, settings: Settings) -> None:
+    note_clock(settings)
+    for gains in (8 * DAY, KEPT_SECONDS + DAY, KEPT_SECONDS + DAY):
+        machine.passes(HOUR)
+        machine.wrong += gains
+        assert unjumped(note_clock(settings)) == machine.true
+
+
+def test_a_machine_that_is_paused_each_night_keeps_things_for_as_long_as_it_ran_a_month(
+    machine: Machine, settings: Settings
+) -> None:
+    """Its clock that can't be set stands still meanwhile, so that the other one gains eight hours."""
+    for _ in range(200):
+        note_clock(settings)
+        machine.passes(16 * HOUR)
+        machine.wrong += 8 * HOUR
+    assert note_clock(settings).ahead == KEPT_SECONDS / (16 * HOUR) * 8 * HOUR
+
+
 def test_a_clock_that_is_set_back_makes_everything_younger(machine: Machine, settings: Settings) -> None:
     note_clock(settings)
     machine.wrong = -DAY
@@ -108,6 +139,52 @@ def test_what_an_earlier_boot_has_seen_counts_on_and_its_clock_is_not_compared(
     READING.write(file(settings), replace(seen, boot="another", steady=5.0))
     machine.passes(DAY)
     assert unjumped(note_clock(settings)) == machine.true
+
+
+def test_a_clock_that_is_corrected_over_a_reboot_is_forgiven(machine: Machine, settings: Settings) -> None:
+    """By as much as it says less than before; the hour is not known."""
+    note_clock(settings)
+    machine.wrong = 365 * DAY
+    seen = note_clock(settings)
+    READING.write(file(settings), replace(seen, boot="another", steady=5.0))
+    machine.passes(HOUR)
+    machine.wrong = 0.0
+    assert unjumped(note_clock(settings)) == machine.true - HOUR
+    machine.passes(DAY)
+    assert note_clock(settings).ahead == HOUR
+    machine.passes(KEPT_SECONDS)
+    assert unjumped(note_clock(settings)) == machine.wall()
+    assert jump_text(read_clock(settings)) == ""
+
+
+def test_a_small_correction_after_a_jump_forgives_nothing(machine: Machine, settings: Settings) -> None:
+    """The moment of the jump lies in the future then, by less than is a jump."""
+    note_clock(settings)
+    machine.wrong = 8 * DAY
+    seen = note_clock(settings)
+    for boot in (seen.boot, "another"):
+        READING.write(file(settings), replace(seen, boot=boot))
+        machine.wrong = 8 * DAY - JUMP_SECONDS / 2
+        assert note_clock(settings).ahead == 8 * DAY
+
+
+def test_what_is_left_of_a_jump_by_the_clocks_inaccuracy_is_none(machine: Machine, settings: Settings) -> None:
+    note_clock(settings)
+    for wrong in (8 * DAY + 0.01, 0.02):
+        machine.wrong = wrong
+        note_clock(settings)
+    assert jump_text(read_clock(settings)) == ""
+
+
+def test_a_reading_of_the_first_format_had_one_jump(machine: Machine, settings: Settings) -> None:
+    now = note_clock(settings)
+    first = {"boot": now.boot, "steady": now.steady, "wall": now.wall, "ahead": 8 * DAY, "since": now.wall + DAY}
+    file(settings).write_text(json.dumps({"kind": READING.kind, "format": 1, **first}))
+    machine.passes(HOUR)
+    assert note_clock(settings).ahead == 8 * DAY
+    assert READING.stored_format(file(settings)) == 2
+    machine.passes(KEPT_SECONDS)
+    assert note_clock(settings).ahead == 0.0, "one from the future counts from now on"
 
 
 def test_one_that_can_not_be_read_is_not_taken_for_none(machine: Machine, settings: Settings) -> None:

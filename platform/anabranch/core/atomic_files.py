@@ -28,4 +28,11 @@ def write_atomically(path: Path, text: str) -> Path:
 def abandoned_drafts(folder: Path) -> list[Path]:
     """Drafts below ``folder`` whose process was killed before it renamed them."""
     found = [(path, _DRAFT.fullmatch(path.name)) for path in sorted(folder.rglob(".*"))]
-    return [path for path, draft in found if draft and path.is_file() and not psutil.pid_exists(int(draft[1]))]
+    return [path for path, draft in found if draft and path.is_file() and not _runs(int(draft[1]))]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.pid_exists(pid)
+    except OverflowError:  # no process: the draft of a secret by an older release ends with the number of a thread
+        return False

@@ -7,7 +7,10 @@ Processes detect this and restart.
 If it is set ahead, everything that is kept for days is old at once: files of readings in use, versions with readers.
 Only the wall clock goes on over restarts, so the platform's start and each maintenance write down what it says, next to
 a clock that can't be set. If it has gained on that one by the next look, ages are measured without the difference, for
-as long as anything older may be kept. Not seen: a jump before the first look of a boot, and one of another machine.
+as long as anything older may be kept: each such jump counts until the other clock has gone on by a month. So a virtual
+machine that is paused each night, and gains the nights, keeps things for longer by the nights of a month of running.
+A clock that is set back takes jumps away, also over a reboot if it says less than before. Not seen: a jump ahead before
+the first look of a boot, and one of another machine.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from anabranch.core.control_file import ControlFile
@@ -92,18 +95,37 @@ def _boot() -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Jump:
+    """By how many ``seconds`` the wall clock was set ahead. ``since``: what it said when that was seen, moved by each
+    later jump, so that the difference to now is the time that has passed."""
+
+    seconds: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClockReading:
     """What the ``wall`` clock (seconds since 1970) and the ``steady`` one of a machine's ``boot`` said at once.
-    ``ahead``: by how many seconds the first was set ahead until then, the last time before ``since``."""
+    ``jumps``: how the first was set ahead until then, as far as that still counts, the oldest first."""
 
     boot: str
     steady: float
     wall: float
-    ahead: float = 0.0
-    since: float = 0.0
+    jumps: tuple[Jump, ...] = ()
+
+    @property
+    def ahead(self) -> float:
+        """By how many seconds the wall clock was set ahead."""
+        return sum(jump.seconds for jump in self.jumps)
 
 
-READING: Final = ControlFile("reading of the clock", ClockReading)
+def _with_jumps(content: dict[str, Any]) -> dict[str, Any]:
+    """The first format held the sum of all jumps and when the last one was seen."""
+    ahead, since = content.pop("ahead", 0.0), content.pop("since", 0.0)
+    return {**content, "jumps": [{"seconds": ahead, "since": since}] if ahead else []}
+
+
+READING: Final = ControlFile("reading of the clock", ClockReading, (_with_jumps,))
 
 
 def read_clock(settings: Settings) -> ClockReading:
@@ -124,12 +146,23 @@ def read_clock(settings: Settings) -> ClockReading:
     boot, wall, steady = Moment.now().boot, time.time(), _steady()
     if known is None:
         return ClockReading(boot, steady, wall)
-    step = (wall - known.wall) - (steady - known.steady) if known.boot == boot else 0.0
-    if abs(step) > JUMP_SECONDS:
-        return ClockReading(boot, steady, wall, max(0.0, known.ahead + step), wall)
-    if known.ahead and wall - known.since < KEPT_SECONDS:
-        return ClockReading(boot, steady, wall, known.ahead, known.since)
-    return ClockReading(boot, steady, wall)
+    gained = wall - known.wall
+    # Over a reboot only this is known: a clock that says less was set back, by at least that.
+    step = gained - (steady - known.steady) if known.boot == boot else min(0.0, gained)
+    jumps = _stepped(known.jumps, step, wall) if abs(step) > JUMP_SECONDS else known.jumps
+    counting = [Jump(jump.seconds, min(jump.since, wall)) for jump in jumps if wall - jump.since < KEPT_SECONDS]
+    return ClockReading(boot, steady, wall, tuple(counting))
+
+
+def _stepped(jumps: Sequence[Jump], step: float, wall: float) -> list[Jump]:
+    """The jumps after another ``step`` of the clock, which makes none of them older. A step back takes the newest ones
+    away: what was written before an older one still looks older by that."""
+    found, back = list[Jump](), max(0.0, -step)
+    for jump in reversed(jumps):
+        if jump.seconds - back > JUMP_SECONDS:
+            found.insert(0, Jump(jump.seconds - back, jump.since + step))
+        back = max(0.0, back - jump.seconds)
+    return [*found, Jump(step, wall)] if step > 0 else found
 
 
 def note_clock(settings: Settings) -> ClockReading:
@@ -148,9 +181,9 @@ def unjumped(reading: ClockReading) -> float:
 
 def jump_text(reading: ClockReading) -> str:
     """What was seen, for people; "" if nothing."""
-    if not reading.ahead:
+    if not reading.jumps:
         return ""
-    at = datetime.fromtimestamp(reading.since, UTC)
+    at = datetime.fromtimestamp(reading.jumps[-1].since, UTC)
     return f"the clock was set ahead by {reading.ahead:,.0f} s before {at:%Y-%m-%d %H:%M} UTC"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from anabranch.apps.cli.main import app
 from anabranch.core.atomic_files import locked
-from anabranch.core.errors import BadInput, Conflict
+from anabranch.core.errors import BadInput, BrokenState, Conflict
 from anabranch.core.settings import Settings
 from anabranch.lake import file_commits
 from anabranch.operate.maintenance import (
@@ -170,6 +170,10 @@ def test_a_record_of_a_compaction_that_can_not_be_read_now_is_kept_and_nothing_i
     before = set(files(clinic.uri))
     done = maintain(clinic.settings)
     assert [deed.said for deed in done.actions if deed.where == "record of a compaction"], str(done)
+    assert any(deed.act is ActionKind.FAILED and "[COMPACTION_UNTIDY]" in deed.said for deed in done.actions), str(done)
+    with pytest.raises(BrokenState) as untidy:
+        _compaction_journal.begin(clinic.settings, _compaction_journal.InProgress(clinic.uri, 1, ("merge-2",)))
+    assert (untidy.value.code, untidy.value.fields["file"]) == ("COMPACTION_UNTIDY", str(record))
     assert (record.exists(), folder.exists(), set(files(clinic.uri))) == (True, True, before)
     record.rmdir()
     aside.rename(record)

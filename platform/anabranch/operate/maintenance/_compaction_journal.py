@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.core.control_file import ControlFile
+from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake import CommitMetadata, open_table
@@ -36,10 +37,17 @@ JOURNAL: Final = ControlFile("record of a compaction", InProgress)
 
 
 def begin(settings: Settings, work: InProgress) -> None:
-    """Raises BlockingIOError if there is still a record, which ``tidy`` couldn't read: it is not overwritten."""
+    """Raises BrokenState COMPACTION_UNTIDY if there is still a record, which ``tidy`` couldn't read: it is not
+    overwritten."""
     path = _path(settings)
     if storage_of(path).exists(path):
-        raise BlockingIOError(f"{path}: an earlier compaction has not been tidied up")
+        raise BrokenState(
+            "COMPACTION_UNTIDY",
+            f"{path}: an earlier compaction has not been tidied up",
+            state="nothing was merged or deleted in this table",
+            next_step="make the file readable, and run maintenance again; or delete it: the vacuum finds its files",
+            file=str(path),
+        )
     JOURNAL.write(path, work)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from anabranch.change.run_progress import progress_files
 from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, expired_manifests, manifest_path, manifests
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
-from anabranch.core.errors import Conflict
+from anabranch.core.errors import Conflict, root_cause
 from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake.layout import VersionRef, run_records, versions_below
@@ -28,6 +29,7 @@ from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind,
 from anabranch.operate.runtime.airflow_parts import airflow_home
 from anabranch.views.retired_versions import retired_versions
 
+log = logging.getLogger(__name__)
 _OTHERS = (SUFFIX, ".outcome.json", ".progress.json")
 """How the names of the other files of builds end."""
 
@@ -37,20 +39,24 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
     hour later, when a publication that had read it has ended, it is deleted. Called after the vacuum, which deletes the
     files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
     estimates."""
-    for ref in versions_below(settings, settings.home / "control" / "builds"):
-        young = {*expired_manifests(ref, after=policy.now - HOUR)}
-        gone = [path for path in expired_manifests(ref) if path not in young]
-        runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
-        over = [run for run in runs if not storage_of(path := manifest_path(ref, run)).exists(path)]  # not built again
-        gone += [path for run in over if storage_of(path := verdict_path(ref, run)).exists(path)]
-        left = [*outcome_files(ref), *progress_files(ref), *_older_verdicts(ref)]
-        gone += [path for path in left if touched(path) < policy.ended_before()]
-        yield from _deleted(str(ref), "control files of old builds", gone, plan=plan)
-        old = [path for path in manifests(ref) if touched(path) < policy.ended_before()]
-        for path in old if not plan else ():
-            expire(path)
-        if old:
-            yield Action(ActionKind.FORGOTTEN, str(ref), "builds: nothing is published from them any more", len(old))
+    found = versions_below(settings, settings.home / "control" / "builds")
+    yield from _of_each(found, lambda ref: _builds_of(ref, policy, plan=plan))
+
+
+def _builds_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    young = {*expired_manifests(ref, after=policy.now - HOUR)}
+    gone = [path for path in expired_manifests(ref) if path not in young]
+    runs = [path.name.removesuffix(f".json{EXPIRED}") for path in gone]
+    over = [run for run in runs if not storage_of(path := manifest_path(ref, run)).exists(path)]  # not built again
+    gone += [path for run in over if storage_of(path := verdict_path(ref, run)).exists(path)]
+    left = [*outcome_files(ref), *progress_files(ref), *_older_verdicts(ref)]
+    gone += [path for path in left if touched(path) < policy.ended_before()]
+    yield from _deleted(str(ref), "control files of old builds", gone, plan=plan)
+    old = [path for path in manifests(ref) if touched(path) < policy.ended_before()]
+    for path in old if not plan else ():
+        expire(path)
+    if old:
+        yield Action(ActionKind.FORGOTTEN, str(ref), "builds: nothing is published from them any more", len(old))
 
 
 def _older_verdicts(ref: VersionRef) -> list[Path]:
@@ -67,15 +73,18 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Actio
     """Deletes what replays left whose end was killed, the state files of those that ended long ago, and checkpoints
     that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
-    for ref in versions_below(settings, *homes):
-        try:
-            with replay_lock(ref):
-                yield from _replays_of(ref, policy, plan=plan)
-        except Conflict:
-            yield Action(ActionKind.HELD_BACK, str(ref), "leftovers of its replays are kept: a replay is under way")
+    yield from _of_each(versions_below(settings, *homes), lambda ref: _replays_of(ref, policy, plan=plan))
 
 
 def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    try:
+        with replay_lock(ref):
+            yield from _ended_replays_of(ref, policy, plan=plan)
+    except Conflict:
+        yield Action(ActionKind.HELD_BACK, str(ref), "leftovers of its replays are kept: a replay is under way")
+
+
+def _ended_replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
     unfinished = incompletely_deleted(ref)
     for ended in unfinished if not plan else ():
         delete_files(ref.settings, ended)
@@ -92,15 +101,19 @@ def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Acti
 
 def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes checkpoints of streams whose version was retired and dropped."""
-    for ref in versions_below(settings, settings.checkpoints / "speed"):
-        path = ref.speed_checkpoint
-        if storage_of(ref.folder).holds(ref.folder) or ref.version not in retired_versions(settings, ref.name):
-            continue
-        if touched(path) < policy.now - DAY:
-            freed = size(path)
-            if not plan:
-                delete(path)
-            yield Action(ActionKind.FORGOTTEN, str(ref), "checkpoint of a version that was dropped", 1, freed)
+    found = versions_below(settings, settings.checkpoints / "speed")
+    yield from _of_each(found, lambda ref: _checkpoint_of(ref, policy, plan=plan))
+
+
+def _checkpoint_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
+    path = ref.speed_checkpoint
+    if storage_of(ref.folder).holds(ref.folder) or ref.version not in retired_versions(ref.settings, ref.name):
+        return
+    if touched(path) < policy.now - DAY:
+        freed = size(path)
+        if not plan:
+            delete(path)
+        yield Action(ActionKind.FORGOTTEN, str(ref), "checkpoint of a version that was dropped", 1, freed)
 
 
 def logs(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -148,6 +161,16 @@ def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
     except OSError:
         return False
     return True
+
+
+def _of_each(refs: Sequence[VersionRef], step: Callable[[VersionRef], Iterator[Action]]) -> Iterator[Action]:
+    """Calls ``step`` for each version. What fails at one, such as a file that can't be read, keeps only what is its."""
+    for ref in refs:
+        try:
+            yield from step(ref)
+        except Exception as error:  # the other versions are still processed
+            log.exception("%s", ref)
+            yield Action(ActionKind.FAILED, str(ref), root_cause(error))
 
 
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:

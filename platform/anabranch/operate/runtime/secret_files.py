@@ -34,7 +34,8 @@ def write_exact(path: Path, text: str) -> None:
 
 def _write(path: Path, text: str, end: str = "\n") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")  # parts are prepared in threads
+    # Parts are prepared in threads. The process comes last: ``atomic_files.abandoned_drafts`` looks for it there.
+    new = path.with_name(f".{path.name}.{threading.get_ident()}.{os.getpid()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text + end)
