@@ -43,19 +43,22 @@ PLANTED: Final = {
     "aws": "planted-aws-0123456789abcdef",
     "connection": "planted-connection-0123456789abcdef",
     "proxy": "planted-proxy-0123456789abcdef",
+    "vault": "planted-vault-0123456789abcdef",
     "shell": "planted-shell-0123456789abcdef",
 }
 SHELL: Final = {
     "AWS_SECRET_ACCESS_KEY": PLANTED["aws"],
     "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps({"conn_type": "smtp", "password": PLANTED["connection"]}),
     "https_proxy": f"http://me:{PLANTED['proxy']}@proxy.example:3128",
+    "VAULT_TOKEN": PLANTED["vault"],
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "SHOP_TOKEN": PLANTED["shell"],
     "GITHUB_TOKEN": PLANTED["shell"],
     "PIP_INDEX_URL": f"https://me:{PLANTED['shell']}@index.example",
     "PGPASSWORD": PLANTED["shell"],
     "ANABRANCH_OF_ANOTHER_VERSION": PLANTED["shell"],
 }
-OF_AIRFLOW: Final = {"aws", "connection", "proxy"}
+OF_AIRFLOW: Final = {"aws", "connection", "proxy", "vault"}
 MAY_HAVE: Final[dict[str, set[str]]] = {
     "kafka": {"kafka"},
     "postgres": set(),
@@ -124,6 +127,9 @@ def test_each_part_has_the_secrets_that_it_uses_and_no_other(
     parts = {part.name: started(part) for part in catalog(settings)}
     found = {name: set(secrets.within("\n".join(given.values()).encode())) for name, given in parts.items()}
     assert found == MAY_HAVE
+    assert {name for name, given in parts.items() if "KUBERNETES_SERVICE_HOST" in given} == {
+        name for name, may in MAY_HAVE.items() if may >= OF_AIRFLOW
+    }
 
 
 def test_each_part_loads_its_settings_from_what_it_was_given(
@@ -179,6 +185,7 @@ def test_what_any_process_needs_reaches_each_part_of_ours(
         "FAKETIME_TIMESTAMP_FILE": "/shift",
         "SSL_CERT_FILE": "/ca.pem",
         "COVERAGE_PROCESS_START": "/coverage",
+        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
     }
     for name, value in needed.items():
         monkeypatch.setenv(name, value)

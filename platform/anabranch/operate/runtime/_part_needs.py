@@ -20,6 +20,7 @@ PLAIN: Final = (
     *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_*"),
     *("HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME", "YARN_CONF_DIR", "KUBECONFIG"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "FAKETIME*", "DONT_FAKE_MONOTONIC", "MALLOC_*", "GLIBC_TUNABLES"),
+    "OBJC_DISABLE_INITIALIZE_FORK_SAFETY",  # without it macOS ends the forks of Airflow and Python
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS", "RUST_LOG", "RUST_BACKTRACE"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "OPENSSL_CONF"),
     *("KRB5_CONFIG", "KRB5CCNAME", "KRB5_KTNAME", "KRB5_CLIENT_KTNAME"),
@@ -28,8 +29,13 @@ PLAIN: Final = (
 
 PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """For parts that ask servers outside by HTTP; a proxy's address may hold its password."""
-OF_AIRFLOW: Final = ("AIRFLOW_*", "AWS_*", "AZURE_*", "GOOGLE_*", "CLOUDSDK_*", "OTEL_*", *PROXIES)
-"""What DAGs, connections (``AIRFLOW_CONN_*``), hooks and Airflow's own logs and metrics are configured by."""
+OF_AIRFLOW: Final = (
+    *("AIRFLOW_*", "AWS_*", "AZURE_*", "GOOGLE_*", "CLOUDSDK_*", "OTEL_*", "VAULT_*"),
+    *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    *PROXIES,
+)
+"""What DAGs, connections (``AIRFLOW_CONN_*``), hooks, secret backends and Airflow's own logs and metrics are configured
+by, and where its Kubernetes hooks find the cluster that they run in."""
 
 LOGINS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kafka": {
