@@ -1,7 +1,7 @@
 """Declares which variables each part gets: nothing else of the shell that started the platform reaches it.
 
-Every part gets ``PLAIN``, and all settings but the logins that it doesn't use. A part that isn't declared in ``NEEDS``
-can't be made.
+Every part but Postgres gets ``PLAIN``, and all settings but the logins that it doesn't use. The environment of a part
+that isn't declared in ``NEEDS`` can't be made.
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ DIRTY_DAYS: Final = "dirty-days"
 """The child process of the API server that loads the project's views."""
 NEEDS: Final[Mapping[str, Needs]] = {
     "kafka": Needs(logins=("kafka",), project_code=False),
-    "postgres": Needs(project_code=False),
     # It writes and checks the tables of Airflow's database; some of its steps encrypt what older versions left plain.
     "airflow-migrate": Needs(project_code=False, airflow_secrets=(FERNET, *DATABASE)),
     # Signs and checks logins and the tokens of tasks, and gives connections to tasks.
@@ -101,7 +100,8 @@ NEEDS: Final[Mapping[str, Needs]] = {
     "statsd": Needs(logins=("kafka",)),
     DIRTY_DAYS: Needs(),
 }
-"""By the part's name."""
+"""By the part's name. Postgres isn't one: it gets nothing of the shell, but an environment of its own
+(``_postgres_server``)."""
 
 
 def without_other_logins(part: str) -> dict[str, Any]:
