@@ -21,7 +21,7 @@ from anabranch.lake.landed import landed_cut
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_file
 from anabranch.serve._file_pruning import may_match
-from anabranch.serve._own_failures import READERS_INSTALLATION, is_exhausted, read_failed, reader_exhausted
+from anabranch.serve._own_failures import READERS_INSTALLATION, read_failed, readers_own
 from anabranch.serve._predicate_types import predicate_error
 from anabranch.serve._predicates import Predicate
 from anabranch.serve._scanning import Scan, scan_errors
@@ -55,9 +55,9 @@ class Reading:
     (``to_arrow``, ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a deleted file raises TryAgain READING_EXPIRED,
     and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
     are read by the engine when they are collected, and raise the engine's own error then. Any other error until the
-    rows are in Arrow is BrokenState READ_FAILED. Failures are counted against the view's version, also those in Spark;
-    failures of a lazy Polars frame or a DuckDB relation while they are collected aren't detected. An engine that isn't
-    installed is BadInput EXTRA_MISSING.
+    rows are in Arrow is BrokenState READ_FAILED, or READER_... if the reader's side caused it. Failures are counted
+    against the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation while they are
+    collected aren't detected. An engine that isn't installed is BadInput EXTRA_MISSING.
     """
 
     def __init__(
@@ -251,9 +251,9 @@ class Reading:
             raise self._failed(engine, error) from error
 
     def _failed(self, engine: str, error: Exception) -> AnabranchError:
-        """Return the error as one of ours, counted unless the reader's predicate or process caused it."""
-        if is_exhausted(error):
-            return reader_exhausted(f"{self.view} v{self.version}", error)
+        """Return the error as one of ours, counted unless the reader's side caused it."""
+        if own := readers_own(f"{self.view} v{self.version}", error):
+            return own
         failure = self._to_anabranch_error(engine, error)
         code, route = failure.code, self._plan.route
         if self.reader and route is not None and not isinstance(failure, BadInput):

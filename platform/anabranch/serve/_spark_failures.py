@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from anabranch.lake.layout import VersionRef
-from anabranch.serve._own_failures import is_exhausted
+from anabranch.serve._own_failures import readers_own
 from anabranch.serve.reader_log import record_failed
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Listener:
     def onFailure(self, name: str, query: Any, error: Any) -> None:  # noqa: N802 - Spark's name
         try:
             causes = " <- ".join(_causes(error))
-            if any(known in causes for known in _FILE_ERRORS) and not is_exhausted(OSError(causes)):
+            if any(known in causes for known in _FILE_ERRORS) and not readers_own("", OSError(causes)):
                 _count(causes, set(_NAME.findall(query.analyzed().toString())))
         except Exception as own_error:  # a listener that raises would only fill Spark's log
             log.warning("a failed query could not be examined: %s", own_error)

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
@@ -29,6 +29,9 @@ from anabranch.lake.layout import VersionRef
 log = logging.getLogger(__name__)
 Kind = Literal["failed_reads", "behind_reads"]
 _SECONDS = 1.0
+_PRUNE_SECONDS = 60.0
+_END_SECONDS = 5.0
+"""How long the end of a process waits for each file that another thread of it writes."""
 _KEPT = 1_000
 """How many files are kept per version and kind. Those of the oldest routes are deleted: if one of a route is, each that
 is left is of this route or a newer one."""
@@ -63,7 +66,11 @@ class _Tally:
     read: LoggedRead
     unwritten: bool = True
     written_at: float | None = None
+    pruned_at: float | None = None
     timer: Timer | None = None
+    writing: Lock = field(default_factory=Lock)
+    """Held while the file is written. ``_lock``, which guards the other fields, never is: a slow disk would make the
+    reads of all threads wait."""
 
 
 _Key = tuple[Path, int, str, str]
@@ -102,13 +109,19 @@ def _record(ref: VersionRef, kind: Kind, read: LoggedRead) -> None:
             tally.read = replace(read, count=tally.read.count + 1)
             tally.unwritten = True
             _tallies.move_to_end(key)
-        wait = 0.0 if tally.written_at is None else tally.written_at + _SECONDS - time.monotonic()
-        if wait <= 0:
-            _write(tally)
-        elif tally.timer is None:
+        wait = 0.0 if tally.written_at is None else max(tally.written_at + _SECONDS - time.monotonic(), 0.0)
+        is_ours = wait == 0 and tally.writing.acquire(blocking=False)
+        if not is_ours and tally.timer is None:
             _write_later(tally, wait)
-        while len(_tallies) > _MAX_TALLIES:  # one that comes again has a new file
-            _write(_tallies.popitem(last=False)[1])
+        dropped = [_tallies.popitem(last=False)[1] for _ in range(len(_tallies) - _MAX_TALLIES)]
+    if is_ours:
+        try:
+            _write(tally)
+        finally:
+            tally.writing.release()
+    for old in dropped:  # one that comes again has a new file
+        with old.writing:
+            _write(old)
 
 
 def _write_later(tally: _Tally, seconds: float) -> None:
@@ -120,29 +133,47 @@ def _write_later(tally: _Tally, seconds: float) -> None:
 
 
 def _write_due(tally: _Tally) -> None:
-    with _lock:
-        tally.timer = None
+    with tally.writing:
+        with _lock:
+            tally.timer = None
         _write(tally)
 
 
 @atexit.register
 def _end() -> None:
     with _lock:
-        for tally in _tallies.values():
-            _write(tally)
+        left = list(_tallies.values())
+    for tally in left:
+        if tally.writing.acquire(timeout=_END_SECONDS):
+            try:
+                _write(tally)
+            finally:
+                tally.writing.release()
 
 
 def _write(tally: _Tally) -> None:
-    """Write the tally, unless the file has it. After an error the next read of the tally tries again."""
-    if not tally.unwritten:
-        return
-    tally.written_at = time.monotonic()
+    """Write the tally, unless the file has it, and delete old files. After an error the next read of the tally tries
+    again. The caller holds ``tally.writing``."""
+    now = time.monotonic()
+    with _lock:
+        if not tally.unwritten:
+            return
+        read, tally.unwritten, tally.written_at = tally.read, False, now
     try:
-        LOGGED.write(tally.file, tally.read)
-        tally.unwritten = False
-        _prune(tally.file)
-    except Exception as error:  # it would take the place of the read's own
-        log.debug("%s: a read can't be recorded: %s", tally.file, error)
+        LOGGED.write(tally.file, read)
+    except BaseException as error:
+        with _lock:
+            tally.unwritten = True
+        if not isinstance(error, Exception):
+            raise
+        log.debug("%s: a read can't be recorded: %s", tally.file, error)  # it would take the place of the read's own
+        return
+    if tally.pruned_at is None or now - tally.pruned_at >= _PRUNE_SECONDS:
+        tally.pruned_at = now
+        try:
+            _prune(tally.file)
+        except Exception as error:
+            log.debug("%s: old records of reads can't be deleted: %s", tally.file.parent, error)
 
 
 def _prune(own: Path) -> None:

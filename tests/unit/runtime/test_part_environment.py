@@ -18,7 +18,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.http import access
-from anabranch.operate.runtime._part_needs import AIRFLOW_SECRETS, DIRTY_DAYS, LOGINS, NEEDS
+from anabranch.operate.runtime._part_needs import AIRFLOW_SECRETS, DIRTY_DAYS, LOGINS, NEEDS, from_shell
 from anabranch.operate.runtime._service import Service
 from anabranch.operate.runtime._services import catalog
 from anabranch.operate.runtime._supervisor import launch
@@ -43,19 +43,24 @@ PLANTED: Final = {
     "aws": "planted-aws-0123456789abcdef",
     "connection": "planted-connection-0123456789abcdef",
     "proxy": "planted-proxy-0123456789abcdef",
+    "vault": "planted-vault-0123456789abcdef",
     "shell": "planted-shell-0123456789abcdef",
 }
 SHELL: Final = {
     "AWS_SECRET_ACCESS_KEY": PLANTED["aws"],
     "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps({"conn_type": "smtp", "password": PLANTED["connection"]}),
     "https_proxy": f"http://me:{PLANTED['proxy']}@proxy.example:3128",
+    "VAULT_TOKEN": PLANTED["vault"],
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "SHOP_TOKEN": PLANTED["shell"],
     "GITHUB_TOKEN": PLANTED["shell"],
     "PIP_INDEX_URL": f"https://me:{PLANTED['shell']}@index.example",
     "PGPASSWORD": PLANTED["shell"],
     "ANABRANCH_OF_ANOTHER_VERSION": PLANTED["shell"],
 }
-OF_AIRFLOW: Final = {"aws", "connection", "proxy"}
+OF_AIRFLOW: Final = {"aws", "connection", "proxy", "vault"}
+GIVEN_NOTHING: Final = "postgres"
+"""It runs in an environment of its own."""
 MAY_HAVE: Final[dict[str, set[str]]] = {
     "kafka": {"kafka"},
     "postgres": set(),
@@ -124,6 +129,9 @@ def test_each_part_has_the_secrets_that_it_uses_and_no_other(
     parts = {part.name: started(part) for part in catalog(settings)}
     found = {name: set(secrets.within("\n".join(given.values()).encode())) for name, given in parts.items()}
     assert found == MAY_HAVE
+    assert {name for name, given in parts.items() if "KUBERNETES_SERVICE_HOST" in given} == {
+        name for name, may in MAY_HAVE.items() if may >= OF_AIRFLOW
+    }
 
 
 def test_each_part_loads_its_settings_from_what_it_was_given(
@@ -158,9 +166,23 @@ def test_a_setting_that_is_a_secret_belongs_to_a_login() -> None:
 
 
 def test_a_part_that_has_declared_nothing_can_t_be_made(settings: Settings) -> None:
-    assert set(NEEDS) == {part.name for part in catalog(settings)} | {DIRTY_DAYS}
+    assert set(NEEDS) == {part.name for part in catalog(settings)} - {GIVEN_NOTHING} | {DIRTY_DAYS}
     with pytest.raises(KeyError):
         part_environment(settings, "new")
+
+
+def test_each_part_gets_what_it_declares(
+    settings: Settings, started: Callable[[Service], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the shell. Postgres declares nothing, and has nothing of it."""
+    monkeypatch.setenv("LC_ALL", "de_AT.UTF-8")
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    for part in catalog(settings):
+        given = started(part)
+        if part.name in NEEDS:
+            assert set(from_shell(part.name, os.environ, settings.pass_env)) <= set(given), part.name
+        else:
+            assert (part.name, given) == (GIVEN_NOTHING, {"HOME": "/", "LC_ALL": "C.UTF-8", "PATH": os.defpath})
 
 
 def test_what_any_process_needs_reaches_each_part_of_ours(
@@ -179,6 +201,7 @@ def test_what_any_process_needs_reaches_each_part_of_ours(
         "FAKETIME_TIMESTAMP_FILE": "/shift",
         "SSL_CERT_FILE": "/ca.pem",
         "COVERAGE_PROCESS_START": "/coverage",
+        "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
     }
     for name, value in needed.items():
         monkeypatch.setenv(name, value)

@@ -17,6 +17,7 @@ from typing import Any
 import anabranch
 import psutil
 import pytest
+from anabranch.contracts.model.topics import RETENTION_ALARM
 from anabranch.core.airflow_settings import passwords_file
 from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings, load_settings
@@ -297,7 +298,7 @@ def test_a_retention_that_is_for_ever_or_unreadable_is_no_error(
 ) -> None:
     monkeypatch.setattr(admin, "topic_settings", lambda *_: {"retention.ms": retention})
     monkeypatch.setattr(admin, "offsets_since", lambda *_: {0: 9})
-    assert _alarm(settings, "flights", {0: 4}, {0: 9}) == said
+    assert _alarm(settings, "flights", RETENTION_ALARM, {0: 4}, {0: 9}) == said
 
 
 def test_a_start_takes_away_what_a_killed_broker_has_unpacked(settings: Settings) -> None:

@@ -565,6 +565,23 @@ def test_a_start_without_views_says_that_speed_is_not_started(settings: Settings
     assert lifecycle.start(bare, ["kafka"]) == ["the platform is already running"]
 
 
+def test_a_start_names_variables_that_the_projects_code_reads_and_does_not_get(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = settings.model_copy(update={"project": tmp_path / "bare"})
+    file = bare.contracts_folder / "shop.py"
+    file.parent.mkdir(parents=True)
+    file.write_text('import os\nREGION = os.environ.get("SHOP_REGION", "x")\n')
+    monkeypatch.setenv("SHOP_REGION", "eu")
+    watching = replace(part(bare, SUPERVISOR), command=(*part(bare, SUPERVISOR).command, "kafka"))
+    for made in (watching, part(bare, "kafka")):
+        recorded(bare, made)
+    notice, *others = lifecycle.start(bare, ["kafka"])
+    assert "SHOP_REGION (spark_jobs/contracts/shop.py:2)" in notice
+    assert notice.endswith('\nANABRANCH_PASS_ENV=["SHOP_REGION"]')
+    assert others == ["the platform is already running"]
+
+
 def test_an_unknown_part(settings: Settings) -> None:
     with pytest.raises(BadInput) as refused:
         lifecycle.start(settings, ["kafka; rm -rf /"])

@@ -13,6 +13,8 @@ from typing import Any
 
 import anabranch
 import duckdb
+import polars as pl
+import pyarrow.dataset as ds
 import pytest
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, TryAgain
 from anabranch.core.formats import newer_format
@@ -73,6 +75,58 @@ def test_memory_and_handles_of_the_readers_process(
     assert (told.value.code, counted) == ("READER_EXHAUSTED", [])
 
 
+@pytest.mark.parametrize(
+    ("own", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "READER_EXHAUSTED"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "READER_EXHAUSTED"),
+        (duckdb.IOException('IO Error: Could not write "x.tmp": No space left on device'), "READER_EXHAUSTED"),
+        (PermissionError(errno.EACCES, "Permission denied"), "READER_DENIED"),
+        (PermissionError(errno.EPERM, "Operation not permitted"), "READER_DENIED"),
+        (OSError(errno.EROFS, "Read-only file system"), "READER_DENIED"),
+        (OSError("Unable to open file x: Permission denied (os error 13)"), "READER_DENIED"),
+    ],
+)
+def test_disk_and_rights_of_the_reader(
+    settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, own: Exception, code: str
+) -> None:
+    reading = anabranch.read(VIEW, settings=settings)
+    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(own), [1]))
+    with pytest.raises(AnabranchError) as told:
+        reading.to_arrow()
+    assert (told.value.code, counted) == (code, [])
+
+
+def test_packages_that_do_not_fit_together(
+    settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function of theirs is gone, is called by another one with what it doesn't know, or does nothing yet."""
+    reading = anabranch.read(VIEW, settings=settings)
+    filtered = anabranch.read(VIEW, settings=settings, where="origin = 'x'")
+    with monkeypatch.context() as older:
+        older.delattr(pl, "scan_parquet")
+        older.delattr(duckdb, "connect")
+        older.setattr(ds, "_filesystem_dataset", lambda: None)
+        for attempt in (lambda: reading.to_polars(lazy=True), filtered.to_duckdb, reading.to_arrow):
+            with pytest.raises(BadInput, match="pip check") as told:
+                attempt()
+            assert (told.value.code, counted) == ("READER_INSTALLATION", [])
+    assert reading.to_arrow().num_rows > 0
+
+
+def test_an_error_of_ours_counts_though_it_is_of_the_same_kind(
+    settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged data leads to such ones, too."""
+    reading = anabranch.read(VIEW, settings=settings)
+    wrong: list[Callable[..., Any]] = [lambda _: None.rows, lambda _: None + 1, fails(NotImplementedError())]  # type: ignore[attr-defined,operator]
+    for number, ours in enumerate(wrong, 1):
+        monkeypatch.setattr(Scan, "batches", ours)
+        with pytest.raises(BrokenState):
+            reading.to_arrow()
+        assert counted == [("arrow", "READ_FAILED")] * number
+
+
 def unreadable(cause: Exception) -> AnabranchError:
     error = BrokenState("TABLE_UNREADABLE", "a table can't be opened")
     error.__cause__ = cause
@@ -85,6 +139,7 @@ def unreadable(cause: Exception) -> AnabranchError:
         (newer_format("the home", "home", 9, 1, "9.9.9"), []),
         (BrokenState("HOME_UNREADABLE", "the home can't be read"), []),
         (unreadable(OSError("Too many open files (os error 24)")), []),
+        (unreadable(OSError("Permission denied (os error 13)")), []),
         (unreadable(OSError("Input/output error (os error 5)")), [("read", "TABLE_UNREADABLE")]),
         (BadInput("VIEW_UNKNOWN", "there is no view"), [("read", "VIEW_UNKNOWN")]),
         (BadInput("WHERE_REFUSED", "refused"), []),

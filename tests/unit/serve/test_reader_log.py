@@ -10,6 +10,7 @@ import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from anabranch.core.settings import Settings
@@ -161,6 +162,81 @@ def test_a_failure_that_could_not_be_written_is_in_the_next_file(
         assert failed_reads(ref) == []
     fail(ref, 2)
     eventually(ref, {(2, "read", "CODE"): 2})
+
+
+def slow_disk(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[Event, Event]:
+    """Writes of files whose names begin so wait. Events: one waits; it may go on."""
+    waits, goes_on, write = Event(), Event(), type(DISK).write
+
+    def slow(disk: object, path: Path, content: bytes) -> None:
+        if path.name.startswith(name):
+            waits.set()
+            assert goes_on.wait(30)
+        write(DISK, path, content)
+
+    monkeypatch.setattr(type(DISK), "write", slow)
+    return waits, goes_on
+
+
+def test_a_slow_disk_makes_no_other_read_wait(ref: VersionRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the one that writes; what others count meanwhile isn't lost, though it is due while the disk is slow."""
+    waits, goes_on = slow_disk(monkeypatch, "0000000001-")
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            first = threads.submit(fail, ref, 1)
+            assert waits.wait(10)
+            for route in (2, 1, 1):
+                threads.submit(fail, ref, route).result(timeout=5)
+            time.sleep(1.5 * reader_log._SECONDS)
+            threads.submit(fail, ref, 1).result(timeout=5)
+            assert (first.done(), counts(ref)) == (False, {(2, "read", "CODE"): 1})
+        finally:
+            goes_on.set()
+    eventually(ref, {(1, "read", "CODE"): 4, (2, "read", "CODE"): 1})
+    assert len(list(folder(ref).iterdir())) == 2
+
+
+def test_what_was_counted_while_the_disk_was_slow_is_written_when_the_process_ends(ref: VersionRef) -> None:
+    code = """
+        import sys, threading, time
+        from anabranch.core.settings import Settings
+        from anabranch.core.storage import DISK
+        from anabranch.lake.layout import VersionRef
+        from anabranch.serve.reader_log import record_failed
+        waits, write = threading.Event(), type(DISK).write
+        def slow(disk, path, content):
+            waits.set()
+            time.sleep(0.5)
+            write(disk, path, content)
+        type(DISK).write = slow
+        def fail():
+            record_failed(VersionRef(Settings(home=sys.argv[1]), "delays", 2), "ann", "CODE", engine="read", route=2)
+        threading.Thread(target=fail, daemon=True).start()
+        waits.wait()
+        fail()
+    """
+    run(code, ref)
+    assert counts(ref) == {(2, "read", "CODE"): 2}
+
+
+def test_files_are_listed_for_a_new_one_and_then_once_a_minute(
+    ref: VersionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings, names = list[Path](), type(DISK).names
+    monkeypatch.setattr(reader_log, "_SECONDS", 0.0)
+
+    def counting(disk: object, path: Path) -> list[str]:
+        listings.append(path)
+        return names(DISK, path)
+
+    monkeypatch.setattr(type(DISK), "names", counting)
+    for _ in range(20):
+        fail(ref, 2)
+    fail(ref, 3)
+    assert listings == [folder(ref)] * 2
+    monkeypatch.setattr(reader_log, "_PRUNE_SECONDS", 0.0)
+    fail(ref, 3)
+    assert listings == [folder(ref)] * 3
 
 
 def test_many_files_of_one_process_are_counted_in_bounded_memory(

@@ -8,9 +8,9 @@ all services: `kafka_server`, `_postgres_server`, `airflow_parts`, `_http_server
 two streams, each a `Service` (`_service`). `_preflight` checks Java, JARs, disk and ports. `_supervisor` starts the
 services in the order of their dependencies and restarts those that die or are stuck;
 `process_registry` keeps the records; `_stop_services` stops exactly what they name. `environment` and `secret_files`
-provide the processes' variables and secrets, as `_part_needs` declares them for each; `_loopback` keeps proxies from
-what is on this machine. `lag` and `late_status` measure what `anabranch status` shows, `_retention` what the log may
-soon delete.
+provide the processes' variables and secrets, as `_part_needs` declares them for each; `unpassed_variables` finds those
+that the project's code reads and doesn't get; `_loopback` keeps proxies from what is on this machine. `lag` and
+`late_status` measure what `anabranch status` shows, `_retention` what the log may soon delete.
 """
 
 from __future__ import annotations
@@ -31,4 +31,5 @@ __all__ = [
     "lifecycle",
     "process_registry",
     "secret_files",
+    "unpassed_variables",
 ]

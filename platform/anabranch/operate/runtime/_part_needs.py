@@ -1,7 +1,7 @@
 """Declares which variables each part gets: nothing else of the shell that started the platform reaches it.
 
-Every part gets ``PLAIN``, and all settings but the logins that it doesn't use. A part that isn't declared in ``NEEDS``
-can't be made.
+Every part but Postgres gets ``PLAIN``, and all settings but the logins that it doesn't use. The environment of a part
+that isn't declared in ``NEEDS`` can't be made.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ PLAIN: Final = (
     *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_*"),
     *("HADOOP_HOME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME", "YARN_CONF_DIR", "KUBECONFIG"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "FAKETIME*", "DONT_FAKE_MONOTONIC", "MALLOC_*", "GLIBC_TUNABLES"),
+    "OBJC_DISABLE_INITIALIZE_FORK_SAFETY",  # without it macOS ends the forks of Airflow and Python
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS", "RUST_LOG", "RUST_BACKTRACE"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "OPENSSL_CONF"),
     *("KRB5_CONFIG", "KRB5CCNAME", "KRB5_KTNAME", "KRB5_CLIENT_KTNAME"),
@@ -28,8 +29,13 @@ PLAIN: Final = (
 
 PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 """For parts that ask servers outside by HTTP; a proxy's address may hold its password."""
-OF_AIRFLOW: Final = ("AIRFLOW_*", "AWS_*", "AZURE_*", "GOOGLE_*", "CLOUDSDK_*", "OTEL_*", *PROXIES)
-"""What DAGs, connections (``AIRFLOW_CONN_*``), hooks and Airflow's own logs and metrics are configured by."""
+OF_AIRFLOW: Final = (
+    *("AIRFLOW_*", "AWS_*", "AZURE_*", "GOOGLE_*", "CLOUDSDK_*", "OTEL_*", "VAULT_*"),
+    *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    *PROXIES,
+)
+"""What DAGs, connections (``AIRFLOW_CONN_*``), hooks, secret backends and Airflow's own logs and metrics are configured
+by, and where its Kubernetes hooks find the cluster that they run in."""
 
 LOGINS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kafka": {
@@ -76,7 +82,6 @@ DIRTY_DAYS: Final = "dirty-days"
 """The child process of the API server that loads the project's views."""
 NEEDS: Final[Mapping[str, Needs]] = {
     "kafka": Needs(logins=("kafka",), project_code=False),
-    "postgres": Needs(project_code=False),
     # It writes and checks the tables of Airflow's database; some of its steps encrypt what older versions left plain.
     "airflow-migrate": Needs(project_code=False, airflow_secrets=(FERNET, *DATABASE)),
     # Signs and checks logins and the tokens of tasks, and gives connections to tasks.
@@ -95,7 +100,8 @@ NEEDS: Final[Mapping[str, Needs]] = {
     "statsd": Needs(logins=("kafka",)),
     DIRTY_DAYS: Needs(),
 }
-"""By the part's name."""
+"""By the part's name. Postgres isn't one: it gets nothing of the shell, but an environment of its own
+(``_postgres_server``)."""
 
 
 def without_other_logins(part: str) -> dict[str, Any]:

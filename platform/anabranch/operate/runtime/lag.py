@@ -53,7 +53,7 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
 
     if isinstance(cut, str):
         return cut
-    in_kafka, _ = _declared(settings, topic)
+    in_kafka, limit = _declared(settings, topic)
     try:
         ends = end_offsets(settings, in_kafka)
         readable = readable_ends(settings, in_kafka)  # second: records that arrive in between aren't counted as open
@@ -64,13 +64,14 @@ def _records_behind(settings: Settings, topic: str, cut: Cut | str) -> str:
     behind = sum(max(end - landed.get(partition, 0), 0) for partition, end in readable.items())
     open_records = sum(max(end - max(readable.get(p, 0), landed.get(p, 0)), 0) for p, end in ends.items())
     text = f"{behind:,} records" + (f", {open_records:,} behind an open transaction" if open_records else "")
-    alarm = _alarm(settings, topic, landed, ends) if behind or open_records else ""
+    alarm = _alarm(settings, in_kafka, limit, landed, ends) if behind or open_records else ""
     return f"{text}, {alarm}" if alarm else text
 
 
-def _alarm(settings: Settings, topic: str, landed: Mapping[int, int], ends: Mapping[int, int]) -> str:
+def _alarm(
+    settings: Settings, in_kafka: str, limit: timedelta, landed: Mapping[int, int], ends: Mapping[int, int]
+) -> str:
     """Whether retention may soon delete what has not landed; what can't be asked for is said."""
-    in_kafka, limit = _declared(settings, topic)
     try:
         return retention_alarm(settings, in_kafka, landed, ends, limit)
     except AnabranchError as error:

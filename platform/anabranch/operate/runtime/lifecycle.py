@@ -34,6 +34,7 @@ from anabranch.operate.runtime._start_failures import (
 from anabranch.operate.runtime._supervisor import created
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.process_registry import SUPERVISOR, Record
+from anabranch.operate.runtime.unpassed_variables import unpassed_notices
 
 START_SECONDS = 180.0
 SETTLED_SECONDS = 1.0
@@ -75,6 +76,7 @@ def start(settings: Settings, parts: Sequence[str] = (), progress: Progress = la
         notices = _clean_up(settings)
         if not declares_views(settings) and (not parts or "streams" in parts):
             notices.append(f"{without_views(settings)} and is not started; declare one, then anabranch down and up")
+        notices += unpassed_notices(settings)
         if _is_running(settings, wanted):
             _wait_until_ready(settings, wanted, progress, process_registry.read(settings), TRIED_AGAIN)
             return [*notices, "the platform is already running"]

@@ -19,6 +19,7 @@ from anabranch.lake import commit_history, open_table
 from anabranch.lake.layout import certificates_table
 from anabranch.lake.streams.stream_checkpoint import CHECKPOINT, check_format, has_format
 from anabranch.operate.jobs import is_former_copy
+from anabranch.operate.runtime.unpassed_variables import unpassed_notices
 from anabranch.operate.upgrade._places import CERTIFICATES, FORMATS, LANDING, control_files
 
 
@@ -75,7 +76,8 @@ def plan_upgrade(settings: Settings, declared: Declarations) -> Plan:
         found.append(
             Change(HOME.kind, "control/home.json", 0, HOME.format, does, "anabranch up, when it starts", _ADDITIVE)
         )
-    return Plan(tuple(found), tuple(_old_programs(settings.project / "spark_jobs")))
+    notes = (*_old_programs(settings.project / "spark_jobs"), *unpassed_notices(settings))
+    return Plan(tuple(found), notes)
 
 
 def _old_programs(folder: Path) -> Iterator[str]:
