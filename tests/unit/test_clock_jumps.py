@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from anabranch.core.clocks import (
     KEPT_SECONDS,
     READING,
     ClockReading,
+    Jump,
     jump_text,
     note_clock,
     read_clock,
@@ -176,15 +176,13 @@ def test_what_is_left_of_a_jump_by_the_clocks_inaccuracy_is_none(machine: Machin
     assert jump_text(read_clock(settings)) == ""
 
 
-def test_a_reading_of_the_first_format_had_one_jump(machine: Machine, settings: Settings) -> None:
+def test_a_jump_of_the_future_counts_from_now_on(machine: Machine, settings: Settings) -> None:
     now = note_clock(settings)
-    first = {"boot": now.boot, "steady": now.steady, "wall": now.wall, "ahead": 8 * DAY, "since": now.wall + DAY}
-    file(settings).write_text(json.dumps({"kind": READING.kind, "format": 1, **first}))
+    READING.write(file(settings), replace(now, jumps=(Jump(8 * DAY, now.wall + DAY),)))
     machine.passes(HOUR)
     assert note_clock(settings).ahead == 8 * DAY
-    assert READING.stored_format(file(settings)) == 2
     machine.passes(KEPT_SECONDS)
-    assert note_clock(settings).ahead == 0.0, "one from the future counts from now on"
+    assert note_clock(settings).ahead == 0.0
 
 
 def test_one_that_can_not_be_read_is_not_taken_for_none(machine: Machine, settings: Settings) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from anabranch.core.control_file import ControlFile
@@ -119,13 +119,7 @@ class ClockReading:
         return sum(jump.seconds for jump in self.jumps)
 
 
-def _with_jumps(content: dict[str, Any]) -> dict[str, Any]:
-    """The first format held the sum of all jumps and when the last one was seen."""
-    ahead, since = content.pop("ahead", 0.0), content.pop("since", 0.0)
-    return {**content, "jumps": [{"seconds": ahead, "since": since}] if ahead else []}
-
-
-READING: Final = ControlFile("reading of the clock", ClockReading, (_with_jumps,))
+READING: Final = ControlFile("reading of the clock", ClockReading)
 
 
 def read_clock(settings: Settings) -> ClockReading:

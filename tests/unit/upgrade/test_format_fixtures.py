@@ -25,7 +25,6 @@ pytestmark = pytest.mark.unit
 SHAPES: Final = Path(__file__).with_name("shapes.json")
 WITHOUT_A_HOME: Final = {
     ("progress of a migration's step", 1): "written only by commits between two fixtures; test_control_file has it",
-    ("reading of the clock", 1): "written only by commits after the last fixture; test_clock_jumps has it",
 }
 """Older formats that no fixture holds, and why."""
 _ARCHIVES = archives()
