@@ -126,6 +126,7 @@ def test_events_of_others_are_read_by_what_the_topic_says(
         "theirs": ("order.placed", 2), "ours": ("order.placed", 1), "another type of theirs": ("order.cancelled", 1),
         "version 1": ("order.placed", 1), "version 2": ("order.placed", 2), "no time": ("order.placed", 2),
         "no time, and sent later": ("order.placed", 2),
+        "no time, and received hours before its record": ("order.placed", 2),
     }  # fmt: skip
     assert rows["version 2"]["order_placed"] == {"n": 1, "cents": 5}
     assert rows["no time"]["event_time"] == rows["no time, and sent later"]["event_time"] == APPENDED
