@@ -8,8 +8,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from support.naive_reader import Written, decimal_of
+from support.text_formats import is_time_of_day, is_uuid
 
 Node = Mapping[str, Any]
+_KEPT = {None: lambda text: True, "uuid": is_uuid, "time": is_time_of_day}
+"""Formats whose texts stay as they are."""
 LARGEST = 1.7976931348623157e308
 """The largest double."""
 
@@ -97,7 +100,9 @@ def _scalar(value: Any, node: Node, kind: str) -> Any:
 
 
 def _text(value: str, form: str | None) -> Any:
-    if form is None:
+    if form in _KEPT:
+        if not _KEPT[form](value):
+            raise Broken
         return value.encode(errors="replace").decode()
     try:
         if form == "date":

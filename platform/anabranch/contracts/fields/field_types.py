@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import is_decimal, type_name
+from anabranch.contracts.fields.text_formats import is_plain
 
 Node = Mapping[str, Any]
 _MOST_KEY: Final = 60
@@ -64,12 +65,13 @@ def kind(node: Node) -> str:
         return "map"
     if is_decimal(node):
         return f"{node['type']} {type_name(node)}"
-    return f"{node['type']} {node.get('format', '')}".strip()
+    return str(node["type"]) if is_plain(node) else f"{node['type']} {node['format']}"
 
 
 def shape(node: Node) -> Node:
     """The node without the keywords that only restrict values."""
-    found = {key: node[key] for key in ("type", "format", "precision", "scale") if key in node}
+    keys = ("type", "precision", "scale") if is_plain(node) else ("type", "format", "precision", "scale")
+    found = {key: node[key] for key in keys if key in node}
     if is_map(node):
         found["additionalProperties"] = shape(node["additionalProperties"])
     elif node["type"] == "object":

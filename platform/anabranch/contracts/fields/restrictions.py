@@ -9,11 +9,13 @@ from typing import Any, Final
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import fits_double
 from anabranch.contracts.fields.patterns import check_pattern
+from anabranch.contracts.fields.text_formats import TEXT_FORMATS
 from anabranch.core.errors import BadDefinition
 
 FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
     "date-time": ("string",),
     "date": ("string",),
+    **dict.fromkeys(TEXT_FORMATS, ("string",)),
     "decimal": ("string", "number"),
 }
 """The types that may have a format."""
@@ -34,7 +36,7 @@ def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "format" in node and not (isinstance(node["format"], str) and kind in FORMATS.get(node["format"], ())):
         yield (
             f"landing can't check format {node['format']!r} of a {kind}",
-            "use date-time, date or decimal, or leave it out: a pattern can check a text",
+            "use date-time, date, time, uuid or decimal, or leave it out: a pattern can check a text",
         )
     if "pattern" in node and kind != "string":
         yield f"a pattern of a {kind}", "leave it out: patterns are for strings"

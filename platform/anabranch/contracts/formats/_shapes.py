@@ -30,9 +30,9 @@ _LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
     ("long", "timestamp-micros"): {"type": "string", "format": "date-time"},
     ("long", "local-timestamp-millis"): {"type": "string", "description": "a time without an offset"},
     ("long", "local-timestamp-micros"): {"type": "string", "description": "a time without an offset"},
-    ("int", "time-millis"): {"type": "string", "description": "a time of day"},
-    ("long", "time-micros"): {"type": "string", "description": "a time of day"},
-    ("string", "uuid"): {"type": "string", "description": "a UUID"},
+    ("int", "time-millis"): {"type": "string", "format": "time"},
+    ("long", "time-micros"): {"type": "string", "format": "time"},
+    ("string", "uuid"): {"type": "string", "format": "uuid"},
 }
 """By type and logical type. Others are read as their type."""
 _PROTOBUF: Final[Mapping[str, Node]] = {

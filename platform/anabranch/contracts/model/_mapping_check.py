@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.fields.text_formats import is_plain
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
     PART,
@@ -182,7 +183,7 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
         node = node_at(contract.schema, path)
         if node is None:
             yield part, _unknown(contract, path)
-        elif node["type"] not in allowed or "format" in node:
+        elif node["type"] not in allowed or not is_plain(node):
             wanted = " or ".join(sorted(allowed))
             yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
 

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import WrittenFloat
+from anabranch.contracts.fields.text_formats import TEXT_FORMATS, has_format, is_plain
 from anabranch.contracts.model._samples import check_name, read_records
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
@@ -116,7 +117,7 @@ def _text_kind(text: str) -> str:
             return "string date"
     except ValueError:
         pass
-    return "string"
+    return next((f"string {name}" for name in TEXT_FORMATS if has_format(text, name)), "string")
 
 
 def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
             return None
         return {"type": "array", "items": items}
     if kind == "integer beyond 64 bits":
-        left_out.append(f"{path}: left out, it has integers beyond 64 bits")
+        left_out.append(f"{path}: left out, it has integers beyond 64 bits; a decimal(20,0) holds those of uint64")
         return None
     type_, _, format_ = kind.partition(" ")
     money = {"description": _AS_DECIMAL.format(type_)} if _is_money(seen) else {}
@@ -224,7 +225,7 @@ def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
     different = {
         name: len(root.fields[sent_name(name, node)].values) / root.count
         for name, node in nodes.items()
-        if node["type"] in ("string", "integer") and "format" not in node and name not in times and root.count > 1
+        if node["type"] in ("string", "integer") and is_plain(node) and name not in times and root.count > 1
     }
     named = [name for name, share in different.items() if share >= _MOSTLY and is_named_id(name)]
     return next(iter([*named, *(name for name, share in different.items() if share == 1)]), None)
