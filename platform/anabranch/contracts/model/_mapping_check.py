@@ -11,6 +11,7 @@ from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.fields.text_formats import is_plain
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
+    EPOCH_SCALE,
     PART,
     PATTERNS,
     UNITS,
@@ -27,6 +28,10 @@ from anabranch.contracts.model.records import (
     node_at,
 )
 from anabranch.core.errors import BadDefinition
+
+_COUNTS = (
+    f"an integer, a number, a decimal of at most {EPOCH_SCALE} digits behind the point, or a plain string of digits"
+)
 
 
 def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
@@ -188,14 +193,21 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
             yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
 
 
+def _may_count_units(node: Node) -> bool:
+    """Whether its values may be a time since 1970."""
+    if is_decimal(node):
+        return int(node["scale"]) <= EPOCH_SCALE
+    return node["type"] in ("integer", "number", "string") and "format" not in node
+
+
 def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
     for contract in contracts:
         node = node_at(contract.schema, time.path)
         where = f"{contract.name} v{contract.version}"
         if node is None:
             yield "time", _unknown(contract, time.path)
-        elif time.unit and node["type"] != "integer":
-            yield "time", f"{time.path} has a unit, but is a {node['type']} in {where}: use an integer"
+        elif time.unit and not _may_count_units(node):
+            yield "time", f"{time.path} has a unit, but is a {kind(node)} in {where}: use {_COUNTS}"
         elif time.format and (node["type"] != "string" or "format" in node):
             yield "time", f"{time.path} has a format, but isn't a plain string in {where}"
         elif not time.unit and not time.format and node.get("format") != "date-time":
