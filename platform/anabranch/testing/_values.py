@@ -13,7 +13,7 @@ from anabranch.contracts.fields.decimals import MAX_PRECISION, limit
 from anabranch.contracts.fields.field_types import fits_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null, nullable_paths
 from anabranch.contracts.fields.patterns import python_pattern
-from anabranch.contracts.fields.text_formats import has_format, is_text_format
+from anabranch.contracts.fields.text_formats import has_format, is_bytes, is_text_format
 from anabranch.ingest.landing.table.schema import spark_ddl
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def values(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[Any]
             return _decimals(node)
         case "string", "date":
             return st.sampled_from([m.date() for m in _MOMENTS]) | st.dates(date(2012, 12, 30), date(2013, 1, 3))
+        case "string", _ if is_bytes(node):
+            return st.sampled_from([b"", b"\x00", b"a", b"\xff\xfe"]) | st.binary(max_size=8)
         case "string", _:
             return _with(_texts_of(named, node), _strings(node))
         case "integer", _:

@@ -94,12 +94,12 @@ def test_its_table_of_types_is_true(declared: str, sent: str, lands: str) -> Non
         assert spark_ddl(node).partition("<")[0] == column
         for example in re.findall("`([^`]+)`", sent) if node["type"] == "string" else ():
             assert list(contract_problems(contract, {"it": example})) == []
-        if "format" in node:
+        if {"format", "contentEncoding"} & set(node):
             assert list(contract_problems(contract, {"it": "x"}))
 
 
 def test_its_table_of_types_is_read() -> None:
-    assert len(TYPES) == 12
+    assert len(TYPES) == 13
 
 
 def test_its_reasons_of_texts_and_integers_are_those_of_landing() -> None:
@@ -109,11 +109,22 @@ def test_its_reasons_of_texts_and_integers_are_those_of_landing() -> None:
         "opens": {"type": "string", "format": "time"},
         "parts": {"type": "array", "items": uuid},
         "count": {"type": "integer"},
+        "photo": {"type": "string", "contentEncoding": "base64"},
     }
     topic = Topic("things", (Contract("thing.made", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
-    records = (b'{"order": "7"}', b'{"opens": "9:00"}', b'{"parts": ["7"]}', b'{"count": 9223372036854775808}')
+    records = (
+        b'{"order": "7"}',
+        b'{"opens": "9:00"}',
+        b'{"parts": ["7"]}',
+        b'{"count": 9223372036854775808}',
+        b'{"photo": "x"}',
+    )
     found = [reason(topic, record, datetime(2024, 3, 1, tzinfo=UTC)) for record in records]
-    assert found == [*block("text", "is no uuid").splitlines(), *block("text", "of 64 bits").splitlines()]
+    assert found == [
+        *block("text", "is no uuid").splitlines(),
+        *block("text", "of 64 bits").splitlines(),
+        *block("text", "is no base64").splitlines(),
+    ]
 
 
 def test_an_offset_can_be_asked_for_as_it_says() -> None:

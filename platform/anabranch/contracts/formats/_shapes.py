@@ -21,8 +21,8 @@ _AVRO: Final[Mapping[str, Node]] = {
     "float": {"type": "number"},
     "double": {"type": "number"},
     "string": {"type": "string"},
-    "bytes": {"type": "string", "description": "bytes in base64"},
-    "fixed": {"type": "string", "description": "bytes in base64"},
+    "bytes": {"type": "string", "contentEncoding": "base64"},
+    "fixed": {"type": "string", "contentEncoding": "base64"},
 }
 _LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
     ("int", "date"): {"type": "string", "format": "date"},
@@ -40,7 +40,7 @@ _PROTOBUF: Final[Mapping[str, Node]] = {
     "google.protobuf.Duration": {"type": "string", "description": "a duration in seconds, like 1.5s"},
     "google.protobuf.FieldMask": {"type": "string"},
     "google.protobuf.StringValue": {"type": "string"},
-    "google.protobuf.BytesValue": {"type": "string", "description": "bytes in base64"},
+    "google.protobuf.BytesValue": {"type": "string", "contentEncoding": "base64"},
     "google.protobuf.BoolValue": {"type": "boolean"},
     "google.protobuf.DoubleValue": {"type": "number"},
     "google.protobuf.FloatValue": {"type": "number"},

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.fields.text_formats import is_plain
+from anabranch.contracts.fields.text_formats import is_bytes, is_plain
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
     EPOCH_SCALE,
@@ -197,7 +197,7 @@ def _may_count_units(node: Node) -> bool:
     """Whether its values may be a time since 1970."""
     if is_decimal(node):
         return int(node["scale"]) <= EPOCH_SCALE
-    return node["type"] in ("integer", "number", "string") and "format" not in node
+    return node["type"] in ("integer", "number", "string") and "format" not in node and not is_bytes(node)
 
 
 def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
@@ -208,7 +208,7 @@ def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[t
             yield "time", _unknown(contract, time.path)
         elif time.unit and not _may_count_units(node):
             yield "time", f"{time.path} has a unit, but is a {kind(node)} in {where}: use {_COUNTS}"
-        elif time.format and (node["type"] != "string" or "format" in node):
+        elif time.format and (node["type"] != "string" or "format" in node or is_bytes(node)):
             yield "time", f"{time.path} has a format, but isn't a plain string in {where}"
         elif not time.unit and not time.format and node.get("format") != "date-time":
             yield "time", f"{time.path} isn't a date-time in {where}: give its unit or its format"

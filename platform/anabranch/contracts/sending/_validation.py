@@ -27,7 +27,7 @@ from anabranch.contracts.fields.decimals import (
 from anabranch.contracts.fields.field_types import has_maps, is_map, key_text
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import validator_pattern
-from anabranch.contracts.fields.text_formats import format_checks
+from anabranch.contracts.fields.text_formats import format_checks, is_bytes
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
 from anabranch.core.errors import BadInput
@@ -153,6 +153,8 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     if node["type"] == "number":  # of digits alone there may be 400
         strict.setdefault("minimum", -sys.float_info.max)
         strict.setdefault("maximum", sys.float_info.max)
+    if is_bytes(node):
+        strict["format"] = "base64"
     if "pattern" in node:
         strict["pattern"] = validator_pattern(node["pattern"])
     if node.get("format") in _WRITTEN:

@@ -21,6 +21,7 @@ from anabranch.contracts import CloudEvents, Contract, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
+from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.landing.decoding._append_times import is_held
@@ -156,7 +157,7 @@ def _field_rules(
         raw = given(raw)
     if required:
         yield raw.isNotNull()
-    if "format" in node:
+    if "format" in node or is_bytes(node):
         yield raw.isNull() | value.isNotNull()
     if kind == "array" and parsed:
         yield raw.isNull() | ~_bad_items(raw, value, node["items"], path)
