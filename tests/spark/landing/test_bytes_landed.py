@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +13,15 @@ from anabranch.contracts import Avro, Contract, PlainJson, Protobuf, Raw, Record
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.sending import RecordCheck
 from anabranch.core.engine.spark import LIVE
-from anabranch.ingest.landing.decoding import decode_fast, raw_frame
+from anabranch.core.settings import Settings
+from anabranch.ingest.landing.state import open_landing
 from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.ingest.landing.table.schema_projection import node_of
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from support.avro_records import avro, in_wire_format, text
 from support.base64_texts import BASE64, NO_BASE64
+from support.landed_bytes import landing_of
+from support.naive_reader import Record as Sent
 from support.things_topic import as_dicts, decided
 
 if TYPE_CHECKING:
@@ -140,12 +144,18 @@ def test_raw_bytes_may_be_declared_as_bytes(spark: SparkSession) -> None:
     assert [row["blob_stored"]["base64"] for row in rows.values()] == list(BASE64.values())
 
 
-def test_the_columns_are_those_of_the_table(spark: SparkSession) -> None:
-    frame = raw_frame(spark, PHOTOS, [{"partition": 0, "offset": 0, "append_time": 0, "key": None, "value": b"{}"}])
-    assert decode_fast(frame, PHOTOS) is None, "JSON has no columns of its own"
-    from anabranch.ingest.landing.decoding import decode
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    field = decode(frame, PHOTOS).schema["photo_taken"]
-    assert to_arrow_type(field.dataType) == landing_schema(PHOTOS).field("photo_taken").type
-    assert node_of(field.dataType["one"].dataType) == BYTES
+def test_the_landing_table_holds_them(spark: SparkSession, settings: Settings) -> None:
+    topic = Topic("photos", (TAKEN,), partitions=1, records=PlainJson(**BY_LOG))
+    texts = list(BASE64)[:6]
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    records = [
+        Sent(topic.name, 0, n, begin, json.dumps({name: put(each) for name, (_, put) in PLACES.items()}).encode())
+        for n, each in enumerate(texts)
+    ]
+    with landing_of(spark, settings, topic, records) as landed:
+        landed.land(records)
+    rows = sorted(open_landing(settings, topic).to_pyarrow_table().to_pylist(), key=lambda row: row["offset"])
+    right = [{name: put(BASE64[each]) for name, (_, put) in PLACES.items()} for each in texts]
+    assert [as_dicts(row["photo_taken"], TAKEN.schema) for row in rows] == right
+    schema = spark.createDataFrame(landing_schema(topic).empty_table()).schema
+    assert node_of(schema["photo_taken"].dataType)["properties"]["several"] == {"type": "array", "items": BYTES}
