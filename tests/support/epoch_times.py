@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-UNITS = {"s": 10**6, "ms": 10**3, "us": 1, "ns": Fraction(1, 1000)}
+UNITS = {"s": Fraction(10**6), "ms": Fraction(10**3), "us": Fraction(1), "ns": Fraction(1, 1000)}
 NUMBERS = {
     "s": (
         "1709251200", "1709251200.0", "1709251200.123", "1709251200.123456", "1709251200.1234567",

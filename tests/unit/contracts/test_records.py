@@ -161,7 +161,8 @@ def test_formats_are_read_alike_outside_of_the_engine() -> None:
     assert mapped_moment(berlin, "01.07.2020 14:00") == noon
     assert [mapped_moment(berlin, value) for value in ("2020-07-01", None, 5)] == [None] * 3
     assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
-    assert [mapped_moment(TimeField("n", unit="s"), value) for value in (True, 2**62, [], None)] == [None] * 4
+    wrong: tuple[Any, ...] = (True, 2**62, [], None)
+    assert [mapped_moment(TimeField("n", unit="s"), value) for value in wrong] == [None] * 4
 
 
 @pytest.mark.parametrize("unit", NUMBERS)
