@@ -23,6 +23,7 @@ from support.avro_records import avro
 from support.damaged_bytes import accident, fuzzed
 from support.map_records import SHELF_SCHEMA, protobuf_shelf
 from support.naive_maps import data_of, or_null
+from support.text_formats import TIMES, UUIDS
 from support.things_topic import APPENDED, as_dicts, decided
 
 if TYPE_CHECKING:
@@ -38,12 +39,16 @@ SCALARS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "string": ({"type": "string"}, ['"a"', '""', '"12"', '"true"', '"{"', '"\\u0041\\n"', '"\\ud83d\\udeeb"']),
     "date": ({"type": "string", "format": "date"}, ['"2020-02-29"', '"1969-12-31"']),
     "time": ({"type": "string", "format": "date-time"}, ['"2020-01-01T00:00:00Z"', '"2020-01-01T00:00:00.5+02:00"']),
+    "uuid": ({"type": "string", "format": "uuid"}, [f'"{text}"' for text in UUIDS]),
+    "clock": ({"type": "string", "format": "time"}, [f'"{text}"' for text in TIMES]),
+    "bytes": ({"type": "string", "contentEncoding": "base64"}, ['""', '"AAE="', '"12=="', '"true"', '"//79"']),
     "money": ({"type": "string", **MONEY}, ['"1.5"', '"-999.99"', '"0"']),
     "cents": ({"type": "number", **MONEY}, ["1.5", "-999.99", "7", "0.10"]),
 }
 WRONG = [
     "null", "null", "12", "1.5", "1.555", "-0.0", "9223372036854775808", "true", '"x"', '"7"', '"2020-02-30"', "[]",
-    "{}", "[1]", '{"a":1}', '{"a":1,"a":2}', '""', '"NaN"', "1e2",
+    "{}", "[1]", "1234", '"AB"', '"10:15"', '"550e8400e29b41d4a716446655440000"', '{"a":1}', '{"a":1,"a":2}', '""',
+    '"NaN"', "1e2",
 ]  # fmt: skip
 KEYS = ["a", "b", "north", "", "a.b", "it's", '\\"', "A", "\\ud800", "é"]
 

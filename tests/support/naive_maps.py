@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from support.base64_texts import bytes_in
 from support.naive_reader import Written, decimal_of
+from support.text_formats import is_time_of_day, is_uuid
 
 Node = Mapping[str, Any]
+_KEPT = {None: lambda text: True, "uuid": is_uuid, "time": is_time_of_day}
+"""Formats whose texts stay as they are."""
 LARGEST = 1.7976931348623157e308
 """The largest double."""
 
@@ -85,6 +89,10 @@ def _scalar(value: Any, node: Node, kind: str) -> Any:
         return found
     number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
+        case "string" if isinstance(value, str) and "contentEncoding" in node:
+            if (raw := bytes_in(value)) is None:
+                raise Broken
+            return raw
         case "string" if isinstance(value, str):
             return _text(value, node.get("format"))
         case "integer" if number and isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -97,7 +105,9 @@ def _scalar(value: Any, node: Node, kind: str) -> Any:
 
 
 def _text(value: str, form: str | None) -> Any:
-    if form is None:
+    if form in _KEPT:
+        if not _KEPT[form](value):
+            raise Broken
         return value.encode(errors="replace").decode()
     try:
         if form == "date":

@@ -13,6 +13,7 @@ from anabranch.contracts.fields.decimals import MAX_PRECISION, limit
 from anabranch.contracts.fields.field_types import fits_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null, nullable_paths
 from anabranch.contracts.fields.patterns import python_pattern
+from anabranch.contracts.fields.text_formats import has_format, is_bytes, is_text_format
 from anabranch.ingest.landing.table.schema import spark_ddl
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ _MOMENTS: Final = (
 # No surrogates: they can't be encoded, and landing refuses what isn't UTF-8.
 _LETTERS = st.characters(codec="utf-8")
 # Few, so that a view that asks for one often finds it.
+_FORMATTED: Final[Mapping[str, SearchStrategy[str]]] = {
+    "uuid": st.uuids().map(str) | st.uuids().map(lambda made: str(made).upper()),
+    "time": st.builds("{}{}".format, st.times().map(str), st.sampled_from(["", "Z", "+05:30"])),
+}
 _KEYS = st.sampled_from(["a", "b", "north", "", "a.b"]) | st.text(_LETTERS, max_size=4)
 
 
@@ -71,6 +76,8 @@ def values(node: Mapping[str, Any], named: Literals = ()) -> SearchStrategy[Any]
             return _decimals(node)
         case "string", "date":
             return st.sampled_from([m.date() for m in _MOMENTS]) | st.dates(date(2012, 12, 30), date(2013, 1, 3))
+        case "string", _ if is_bytes(node):
+            return st.sampled_from([b"", b"\x00", b"a", b"\xff\xfe"]) | st.binary(max_size=8)
         case "string", _:
             return _with(_texts_of(named, node), _strings(node))
         case "integer", _:
@@ -93,6 +100,7 @@ def _inside(node: Mapping[str, Any], named: Literals) -> SearchStrategy[Any]:
 def pool_key(name: str, node: Mapping[str, Any]) -> str:
     """Fields with the same name, type and limits share one pool, so that joins between event types find partners."""
     limits = sorted((k, str(v)) for k, v in node.items() if k in ("enum", "minimum", "maximum", "pattern"))
+    limits += [("format", node["format"])] if is_text_format(node) else []
     nulls = "".join(f" {path} or null" for path in nullable_paths(node))
     return f"{name} {spark_ddl(node)} {limits}{nulls}"
 
@@ -108,7 +116,8 @@ def _with(named: Sequence[Any], drawn: SearchStrategy[Any]) -> SearchStrategy[An
 
 def _texts_of(named: Literals, node: Mapping[str, Any]) -> list[str]:
     pattern = python_pattern(node.get("pattern", ""))
-    return [text for text in named if isinstance(text, str) and _is_utf8(text) and pattern.search(text)]
+    texts = (text for text in named if isinstance(text, str) and _is_utf8(text) and pattern.search(text))
+    return [text for text in texts if not is_text_format(node) or has_format(text, node["format"])]
 
 
 def _is_utf8(text: str) -> bool:
@@ -132,6 +141,9 @@ def _moment(seconds: int) -> datetime:
 
 
 def _strings(node: Mapping[str, Any]) -> SearchStrategy[str]:
+    if is_text_format(node):
+        pattern = python_pattern(node.get("pattern", ""))
+        return _FORMATTED[node["format"]].filter(lambda text: pattern.search(text) is not None)
     if "pattern" not in node:
         return st.sampled_from(_TEXTS) | st.text(_LETTERS, max_size=8)
     return st.from_regex(python_pattern(node["pattern"]), alphabet=_LETTERS)

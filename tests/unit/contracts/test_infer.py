@@ -71,6 +71,25 @@ def test_types_and_what_is_required() -> None:
     assert (found.id, found.time) == ("paymentId", 'TimeField("createdAt", unit="ms")')
 
 
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([1709251200, 1709251201], "s"),
+        ([1709251200.123, 1709251201], "s"),
+        (["1709251200", "1709251201.5"], "s"),
+        (["1709251200123", "1709251201123"], "ms"),
+        (["1709251200123", "noon"], None),
+        ([12.5, 1709251200.5], None),
+        ([1e300, 1709251200.5], None),
+        ([True, False], None),
+    ],
+)
+def test_a_count_of_units_since_1970_may_be_the_event_time(values: list[Any], unit: str | None) -> None:
+    found = inferred([{"n": n, "ts": value} for n, value in enumerate(values)])
+    assert found.time == (unit and f'TimeField("ts", unit="{unit}")')
+    assert found.id == "n"
+
+
 def test_an_id_may_come_twice_in_a_log() -> None:
     assert inferred([*PAYMENTS, PAYMENTS[0]]).id == "paymentId"
     assert inferred([*PAYMENTS, *PAYMENTS]).id is None

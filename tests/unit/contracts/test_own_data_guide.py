@@ -15,7 +15,9 @@ from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.model._mapping_check import problems
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import project_root
+from anabranch.ingest.landing.decoding._contract_reasons import contract_problems
 from anabranch.ingest.landing.decoding._quarantine_reasons import UNREADABLE, reason
+from anabranch.ingest.landing.table.schema import spark_ddl
 
 pytestmark = pytest.mark.unit
 OFFSETS = PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)
@@ -75,6 +77,65 @@ def test_its_arrays_and_maps_may_hold_null_as_it_says() -> None:
     records = (b'{"counts": [null, "7"]}', b'{"sizes": [1, null]}')
     found = [reason(topic, record, at) for record in records]
     assert found == block("text", "data.sizes").splitlines()
+
+
+TYPES = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", GUIDE.partition("### Types")[2].partition("### ")[0], re.MULTILINE)[
+    2:
+]
+
+
+@pytest.mark.parametrize(("declared", "sent", "lands"), TYPES)
+def test_its_table_of_types_is_true(declared: str, sent: str, lands: str) -> None:
+    column = re.findall("`([^`]+)`", lands)[0]
+    for text in re.findall("`({[^`]+})`", declared):
+        some = '{"a": {"type": "string"}}' if "properties" in text else '{"type": "string"}'
+        node = json.loads(text.replace("{...}", some))
+        contract = Contract("thing.made", 1, {"type": "object", "properties": {"it": node}})
+        assert spark_ddl(node).partition("<")[0] == column
+        for example in re.findall("`([^`]+)`", sent) if node["type"] == "string" else ():
+            assert list(contract_problems(contract, {"it": example})) == []
+        if {"format", "contentEncoding"} & set(node):
+            assert list(contract_problems(contract, {"it": "x"}))
+
+
+def test_its_table_of_types_is_read() -> None:
+    assert len(TYPES) == 13
+
+
+def test_its_reasons_of_texts_and_integers_are_those_of_landing() -> None:
+    uuid = {"type": "string", "format": "uuid"}
+    fields = {
+        "order": uuid,
+        "opens": {"type": "string", "format": "time"},
+        "parts": {"type": "array", "items": uuid},
+        "count": {"type": "integer"},
+        "photo": {"type": "string", "contentEncoding": "base64"},
+    }
+    topic = Topic("things", (Contract("thing.made", 1, {"type": "object", "properties": fields}),), records=OFFSETS)
+    records = (
+        b'{"order": "7"}',
+        b'{"opens": "9:00"}',
+        b'{"parts": ["7"]}',
+        b'{"count": 9223372036854775808}',
+        b'{"photo": "x"}',
+    )
+    found = [reason(topic, record, datetime(2024, 3, 1, tzinfo=UTC)) for record in records]
+    assert found == [
+        *block("text", "is no uuid").splitlines(),
+        *block("text", "of 64 bits").splitlines(),
+        *block("text", "is no base64").splitlines(),
+    ]
+
+
+def test_an_offset_can_be_asked_for_as_it_says() -> None:
+    (pattern,) = re.findall(r'`"pattern": "([^"]+)"`\.', GUIDE)
+    node = {"type": "string", "format": "time", "pattern": pattern}
+    contract = Contract("thing.made", 1, {"type": "object", "properties": {"it": node}})
+    judged = {
+        text: not list(contract_problems(contract, {"it": text}))
+        for text in ("10:15:00", "10:15:00Z", "10:15:00-01:00")
+    }
+    assert list(judged.values()) == [False, True, True]
 
 
 DECIMALS = re.findall(

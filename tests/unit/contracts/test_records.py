@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from anabranch.contracts import CloudEvents, Contract, Header, PlainJson, Record, TimeField, Topic, TypeField
+from anabranch.contracts.fields.decimals import EXACT_DECODER
 from anabranch.contracts.model.contract_registry import register
 from anabranch.contracts.model.records import python_format
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
 from anabranch.ingest.landing.decoding._quarantine_reasons import mapped_moment
 from anabranch.operate.doctor._typed_columns import _at
+from support.epoch_times import NO_TEXTS, NUMBERS, time_in
 
 pytestmark = pytest.mark.unit
 SCHEMA: dict[str, Any] = {
@@ -24,6 +26,10 @@ SCHEMA: dict[str, Any] = {
         "price": {"type": "number"},
         "at": {"type": "string", "format": "date-time"},
         "on": {"type": "string"},
+        "paid": {"type": "boolean"},
+        "clock": {"type": "string", "format": "time"},
+        "fine": {"type": "string", "format": "decimal", "precision": 38, "scale": 15},
+        "finest": {"type": "number", "format": "decimal", "precision": 38, "scale": 16},
         "buyer": {"type": "object", "properties": {"id": {"type": "integer"}}},
     },
 }
@@ -37,6 +43,7 @@ OFFSET, NOW = Record.OFFSET, Record.APPEND_TIME
         PlainJson(id="orderId", time="at"),
         PlainJson(id=("buyer.id", "number"), time=TimeField("number", unit="ns"), subject="buyer.id"),
         PlainJson(id=Record.KEY, time=NOW, subject=Record.KEY, source="shop"),
+        *(PlainJson(id=OFFSET, time=TimeField(path, unit="s")) for path in ("price", "on", "fine")),
         PlainJson(id=OFFSET, time=TimeField("on", format="yyyy-MM-dd'T'HH:mm:ss", zone="America/New_York")),
         PlainJson(
             id=(Record.KEY, Header("run"), "number"), time=NOW, subject=Header("shop"), type=TypeField(Header("t"))
@@ -66,7 +73,15 @@ def test_what_the_contract_has_can_be_mapped(mapping: PlainJson) -> None:
             "time",
             "on isn't a date-time in order.placed v1: give its unit or its format",
         ),
-        (PlainJson(id=OFFSET, time=TimeField("on", unit="ms")), "time", "has a unit, but is a string"),
+        (PlainJson(id=OFFSET, time=TimeField("at", unit="ms")), "time", "has a unit, but is a string date-time"),
+        (PlainJson(id=OFFSET, time=TimeField("clock", unit="s")), "time", "has a unit, but is a string"),
+        (PlainJson(id=OFFSET, time=TimeField("paid", unit="s")), "time", "has a unit, but is a boolean"),
+        (PlainJson(id=OFFSET, time=TimeField("buyer", unit="s")), "time", "has a unit, but is a object"),
+        (
+            PlainJson(id=OFFSET, time=TimeField("finest", unit="s")),
+            "time",
+            "finest has a unit, but is a number decimal(38,16) in order.placed v1: use an integer, a number,",
+        ),
         (PlainJson(id=OFFSET, time=TimeField("number", unit="h")), "time", "unit 'h' is none of s, ms, us, ns"),
         (PlainJson(id=OFFSET, time=TimeField("number", format="yyyy")), "time", "isn't a plain string"),
         (PlainJson(id=OFFSET, time=TimeField("on", format="EEE, d MMM")), "time", "format 'EEE, d MMM': parts are"),
@@ -146,7 +161,18 @@ def test_formats_are_read_alike_outside_of_the_engine() -> None:
     assert mapped_moment(berlin, "01.07.2020 14:00") == noon
     assert [mapped_moment(berlin, value) for value in ("2020-07-01", None, 5)] == [None] * 3
     assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
-    assert [mapped_moment(TimeField("n", unit="s"), value) for value in ("5", True, 2**62)] == [None] * 3
+    wrong: tuple[Any, ...] = (True, 2**62, [], None)
+    assert [mapped_moment(TimeField("n", unit="s"), value) for value in wrong] == [None] * 4
+
+
+@pytest.mark.parametrize("unit", NUMBERS)
+def test_a_time_since_1970_is_exact_to_the_microsecond_outside_of_the_engine(unit: str) -> None:
+    time = TimeField("n", unit=unit)
+    for text in NUMBERS[unit]:
+        right = time_in(text, unit)
+        assert mapped_moment(time, EXACT_DECODER.decode(text)) == right, text
+        assert mapped_moment(time, text) == (None if "e" in text.lower() else right), text
+    assert [mapped_moment(time, text) for text in NO_TEXTS] == [None] * len(NO_TEXTS)
 
 
 @pytest.mark.parametrize(

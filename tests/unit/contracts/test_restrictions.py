@@ -73,9 +73,11 @@ def test_a_pattern_that_python_cannot_read_stops_no_reason() -> None:
 @pytest.mark.parametrize(
     ("node", "says"),
     [
-        ({"type": "string", "format": "uuid"}, "landing can't check format 'uuid' of a string"),
+        ({"type": "string", "format": "UUID"}, "landing can't check format 'UUID' of a string"),
+        ({"type": "integer", "format": "uuid"}, "landing can't check format 'uuid' of a integer"),
+        ({"type": "number", "format": "time"}, "landing can't check format 'time' of a number"),
         ({"type": "string", "format": "email"}, "landing can't check format 'email' of a string"),
-        ({"type": "string", "format": "time"}, "landing can't check format 'time' of a string"),
+        ({"type": "string", "format": "duration"}, "landing can't check format 'duration' of a string"),
         ({"type": "string", "format": None}, "landing can't check format None of a string"),
         ({"type": "string", "format": ["date"]}, "landing can't check format ['date'] of a string"),
         ({"type": "integer", "format": "date-time"}, "landing can't check format 'date-time' of a integer"),
@@ -105,9 +107,9 @@ def test_a_restriction_that_does_not_fit_its_type_is_refused(node: dict[str, Any
 
 
 def test_formats_are_refused_inside_of_arrays_and_maps_too() -> None:
-    uuid = {"type": "string", "format": "uuid"}
-    assert "data.ids[]: " in refused(ids={"type": "array", "items": uuid})
-    assert "data.ids.*: " in refused(ids={"type": "object", "additionalProperties": uuid})
+    email = {"type": "string", "format": "email"}
+    assert "data.ids[]: " in refused(ids={"type": "array", "items": email})
+    assert "data.ids.*: " in refused(ids={"type": "object", "additionalProperties": email})
 
 
 def test_restrictions_that_fit_are_allowed() -> None:
@@ -137,7 +139,7 @@ def settings(tmp_path: Path) -> Settings:
     return load_settings(home=tmp_path / "home")
 
 
-@pytest.mark.parametrize("node", [{"type": "string", "format": "uuid"}, {"type": "string", "pattern": r"^\p{L}+$"}])
+@pytest.mark.parametrize("node", [{"type": "string", "format": "email"}, {"type": "string", "pattern": r"^\p{L}+$"}])
 def test_a_landed_version_that_is_refused_today_can_be_mended(settings: Settings, node: dict[str, Any]) -> None:
     mended = contract(code=TEXT, n={"type": "integer"})
     before = {**mended.schema, "properties": {"code": node, "n": {"type": "integer"}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import sys
@@ -152,7 +153,9 @@ def day_of(text: str) -> date:
 
 
 def plain(value: Any) -> Any:
-    """Converts a value for JSON and CSV: times in UTC, decimals as text so that no digit is lost."""
+    """Converts a value for JSON and CSV: times in UTC, bytes in base64, decimals as text so that no digit is lost."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return value if isinstance(value, (bool, int, float)) else str(value)

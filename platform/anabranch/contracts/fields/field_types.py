@@ -1,7 +1,7 @@
 """Types of event data: the part of a contract's schema that determines types, and the merge of several schemas.
 
-A shape is a node of a schema that holds only ``type``, ``format``, ``precision``, ``scale``, ``properties``, ``items``
-and ``additionalProperties``: the type of a map's values.
+A shape is a node of a schema that holds only ``type``, ``format``, ``contentEncoding``, ``precision``, ``scale``,
+``properties``, ``items`` and ``additionalProperties``: the type of a map's values.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import is_decimal, type_name
+from anabranch.contracts.fields.text_formats import is_bytes, is_plain
 
 Node = Mapping[str, Any]
 _MOST_KEY: Final = 60
@@ -64,12 +65,16 @@ def kind(node: Node) -> str:
         return "map"
     if is_decimal(node):
         return f"{node['type']} {type_name(node)}"
-    return f"{node['type']} {node.get('format', '')}".strip()
+    if is_bytes(node):
+        return f"{node['type']} base64"
+    return str(node["type"]) if is_plain(node) else f"{node['type']} {node['format']}"
 
 
 def shape(node: Node) -> Node:
     """The node without the keywords that only restrict values."""
-    found = {key: node[key] for key in ("type", "format", "precision", "scale") if key in node}
+    found = {key: node[key] for key in ("type", "precision", "scale", "contentEncoding") if key in node}
+    if not is_plain(node) and "format" in node:
+        found["format"] = node["format"]
     if is_map(node):
         found["additionalProperties"] = shape(node["additionalProperties"])
     elif node["type"] == "object":

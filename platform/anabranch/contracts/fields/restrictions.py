@@ -1,5 +1,5 @@
-"""The keywords of a contract that restrict a field's values: ``format``, ``enum``, ``minimum``, ``maximum``,
-``pattern``. Each belongs to certain types; with another type the engines fail, or check nothing."""
+"""The keywords of a contract that restrict a field's values: ``format``, ``contentEncoding``, ``enum``, ``minimum``,
+``maximum``, ``pattern``. Each belongs to certain types; with another type the engines fail, or check nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any, Final
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import fits_double
 from anabranch.contracts.fields.patterns import check_pattern
+from anabranch.contracts.fields.text_formats import TEXT_FORMATS, is_bytes
 from anabranch.core.errors import BadDefinition
 
 FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
     "date-time": ("string",),
     "date": ("string",),
+    **dict.fromkeys(TEXT_FORMATS, ("string",)),
     "decimal": ("string", "number"),
 }
 """The types that may have a format."""
@@ -34,8 +36,10 @@ def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "format" in node and not (isinstance(node["format"], str) and kind in FORMATS.get(node["format"], ())):
         yield (
             f"landing can't check format {node['format']!r} of a {kind}",
-            "use date-time, date or decimal, or leave it out: a pattern can check a text",
+            "use date-time, date, time, uuid or decimal, or leave it out: a pattern can check a text",
         )
+    if "contentEncoding" in node:
+        yield from _wrong_encoding(node, kind)
     if "pattern" in node and kind != "string":
         yield f"a pattern of a {kind}", "leave it out: patterns are for strings"
     for keyword in ("minimum", "maximum"):
@@ -45,6 +49,16 @@ def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"{keyword} {node[keyword]!r} is no number", "give a number"
     if "enum" in node:
         yield from _wrong_values(node["enum"], kind)
+
+
+def _wrong_encoding(node: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+    if kind != "string" or not is_bytes(node):
+        yield (
+            f"contentEncoding {node['contentEncoding']!r} of a {kind}",
+            "bytes are base64 of a string, or leave it out",
+        )
+    elif stray := sorted({"format", "enum", "pattern"} & set(node)):
+        yield f"{' and '.join(stray)} can't be checked of bytes", "leave it out, or check the bytes in a view"
 
 
 def _wrong_values(values: Any, kind: str) -> Iterator[tuple[str, str]]:

@@ -21,8 +21,8 @@ _AVRO: Final[Mapping[str, Node]] = {
     "float": {"type": "number"},
     "double": {"type": "number"},
     "string": {"type": "string"},
-    "bytes": {"type": "string", "description": "bytes in base64"},
-    "fixed": {"type": "string", "description": "bytes in base64"},
+    "bytes": {"type": "string", "contentEncoding": "base64"},
+    "fixed": {"type": "string", "contentEncoding": "base64"},
 }
 _LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
     ("int", "date"): {"type": "string", "format": "date"},
@@ -30,9 +30,9 @@ _LOGICAL: Final[Mapping[tuple[str, str], Node]] = {
     ("long", "timestamp-micros"): {"type": "string", "format": "date-time"},
     ("long", "local-timestamp-millis"): {"type": "string", "description": "a time without an offset"},
     ("long", "local-timestamp-micros"): {"type": "string", "description": "a time without an offset"},
-    ("int", "time-millis"): {"type": "string", "description": "a time of day"},
-    ("long", "time-micros"): {"type": "string", "description": "a time of day"},
-    ("string", "uuid"): {"type": "string", "description": "a UUID"},
+    ("int", "time-millis"): {"type": "string", "format": "time"},
+    ("long", "time-micros"): {"type": "string", "format": "time"},
+    ("string", "uuid"): {"type": "string", "format": "uuid"},
 }
 """By type and logical type. Others are read as their type."""
 _PROTOBUF: Final[Mapping[str, Node]] = {
@@ -40,7 +40,7 @@ _PROTOBUF: Final[Mapping[str, Node]] = {
     "google.protobuf.Duration": {"type": "string", "description": "a duration in seconds, like 1.5s"},
     "google.protobuf.FieldMask": {"type": "string"},
     "google.protobuf.StringValue": {"type": "string"},
-    "google.protobuf.BytesValue": {"type": "string", "description": "bytes in base64"},
+    "google.protobuf.BytesValue": {"type": "string", "contentEncoding": "base64"},
     "google.protobuf.BoolValue": {"type": "boolean"},
     "google.protobuf.DoubleValue": {"type": "number"},
     "google.protobuf.FloatValue": {"type": "number"},

@@ -8,8 +8,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.fields.text_formats import is_bytes, is_plain
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
+    EPOCH_SCALE,
     PART,
     PATTERNS,
     UNITS,
@@ -26,6 +28,10 @@ from anabranch.contracts.model.records import (
     node_at,
 )
 from anabranch.core.errors import BadDefinition
+
+_COUNTS = (
+    f"an integer, a number, a decimal of at most {EPOCH_SCALE} digits behind the point, or a plain string of digits"
+)
 
 
 def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
@@ -182,9 +188,16 @@ def _typed(part: str, path: str, contracts: Sequence[Contract], allowed: set[str
         node = node_at(contract.schema, path)
         if node is None:
             yield part, _unknown(contract, path)
-        elif node["type"] not in allowed or "format" in node:
+        elif node["type"] not in allowed or not is_plain(node):
             wanted = " or ".join(sorted(allowed))
             yield part, f"{path} is a {kind(node)} in {contract.name} v{contract.version}, not a {wanted}"
+
+
+def _may_count_units(node: Node) -> bool:
+    """Whether its values may be a time since 1970."""
+    if is_decimal(node):
+        return int(node["scale"]) <= EPOCH_SCALE
+    return node["type"] in ("integer", "number", "string") and "format" not in node and not is_bytes(node)
 
 
 def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[tuple[str, str]]:
@@ -193,9 +206,9 @@ def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[t
         where = f"{contract.name} v{contract.version}"
         if node is None:
             yield "time", _unknown(contract, time.path)
-        elif time.unit and node["type"] != "integer":
-            yield "time", f"{time.path} has a unit, but is a {node['type']} in {where}: use an integer"
-        elif time.format and (node["type"] != "string" or "format" in node):
+        elif time.unit and not _may_count_units(node):
+            yield "time", f"{time.path} has a unit, but is a {kind(node)} in {where}: use {_COUNTS}"
+        elif time.format and (node["type"] != "string" or "format" in node or is_bytes(node)):
             yield "time", f"{time.path} has a format, but isn't a plain string in {where}"
         elif not time.unit and not time.format and node.get("format") != "date-time":
             yield "time", f"{time.path} isn't a date-time in {where}: give its unit or its format"

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from anabranch.contracts.fields.decimals import limit
 from anabranch.contracts.fields.field_types import Node, is_map, kind, same_shape
 from anabranch.contracts.fields.null_values import may_be_null
+from anabranch.contracts.fields.text_formats import is_text_format
 from anabranch.contracts.model.contract import Compatibility, Contract
 from anabranch.core.errors import BadDefinition
 
@@ -124,6 +125,8 @@ def _stricter_rules(path: str, *, written: Node, read: Node) -> Iterator[tuple[s
         yield path, "has a lower maximum"
     if "pattern" in read and written.get("pattern") != read["pattern"]:
         yield path, "has another pattern"
+    if is_text_format(read) and written.get("format") != read["format"]:
+        yield path, f"has the format {read['format']} in one version only"
     for where, one, other in _shared_children(path, written, read):
         yield from _stricter_rules(where, written=one, read=other)
 

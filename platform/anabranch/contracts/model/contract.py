@@ -2,9 +2,10 @@
 
 The schema is JSON Schema (2020-12), restricted to types that every engine has: objects, maps (objects with
 ``additionalProperties`` and no ``properties``: any names, values of one type), arrays of one type,
-``string`` (also with format ``date-time`` or ``date``), ``integer`` (64 bits), ``number`` (double), ``boolean``, and
-decimals, in a string or a number (``contracts.fields.decimals``), with ``required``, ``enum``, ``minimum``, ``maximum``
-and ``pattern`` (``contracts.fields.restrictions``). A field that isn't required may be
+``string`` (also with format ``date-time``, ``date``, ``time`` or ``uuid``), ``integer`` (64 bits), ``number`` (double),
+``boolean``, bytes (``contentEncoding: base64`` of a string: ``contracts.fields.text_formats``), and decimals, in a
+string or a number (``contracts.fields.decimals``), with ``required``, ``enum``,
+``minimum``, ``maximum`` and ``pattern`` (``contracts.fields.restrictions``). A field that isn't required may be
 absent or null, and so may items and values whose type is written ``["string", "null"]``
 (``contracts.fields.null_values``); fields that the schema doesn't name are allowed and kept in the raw bytes only.
 ``sent_as`` is a field's name in the records, where that isn't its own.
@@ -37,7 +38,7 @@ _INSIDE = {"array": "elements", "map": "values"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
     "description", "title", "$schema", "sent_as", "precision", "scale", "additionalProperties",
-    "nullable",
+    "nullable", "contentEncoding",
 }  # fmt: skip
 
 

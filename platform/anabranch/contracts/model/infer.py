@@ -4,12 +4,14 @@ says in a ``description`` or a comment, for a person to decide."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import WrittenFloat
+from anabranch.contracts.fields.text_formats import TEXT_FORMATS, has_format, is_plain
 from anabranch.contracts.model._samples import check_name, read_records
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
@@ -20,6 +22,7 @@ _MONEY: Final = re.compile(r"-?\d+\.\d{2}", re.ASCII)
 _WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
 _AS_DECIMAL: Final = 'looks like money; exact as {{"type": "{}", "format": "decimal", "precision": 18, "scale": 2}}'
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
+_COUNT: Final = re.compile(r"\d{9,19}(\.\d+)?", re.ASCII)
 _MOSTLY: Final = 0.8
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
 _ENVELOPE: Final = frozenset({"event_time", "event_id", "source", "subject", "log_partition", "log_offset"})
@@ -38,7 +41,6 @@ class _Seen:
     kinds: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     """Texts of scalars: ids are different in each record."""
-    numbers: list[int] = field(default_factory=list)
     fields: dict[str, _Seen] = field(default_factory=dict)
     items: _Seen | None = None
 
@@ -58,8 +60,6 @@ class _Seen:
                 self.items.add(item)
         else:
             self.values.add(value.text if isinstance(value, WrittenFloat) else str(value))
-            if kind == "integer":
-                self.numbers.append(value)
 
     def merge(self, other: _Seen) -> None:
         """Add all values of another field."""
@@ -67,7 +67,6 @@ class _Seen:
         self.nulls += other.nulls
         self.kinds |= other.kinds
         self.values |= other.values
-        self.numbers += other.numbers
         for name, child in other.fields.items():
             self.fields.setdefault(name, _Seen()).merge(child)
         if other.items is not None:
@@ -116,7 +115,7 @@ def _text_kind(text: str) -> str:
             return "string date"
     except ValueError:
         pass
-    return "string"
+    return next((f"string {name}" for name in TEXT_FORMATS if has_format(text, name)), "string")
 
 
 def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
@@ -166,7 +165,7 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
             return None
         return {"type": "array", "items": items}
     if kind == "integer beyond 64 bits":
-        left_out.append(f"{path}: left out, it has integers beyond 64 bits")
+        left_out.append(f"{path}: left out, it has integers beyond 64 bits; a decimal(20,0) holds those of uint64")
         return None
     type_, _, format_ = kind.partition(" ")
     money = {"description": _AS_DECIMAL.format(type_)} if _is_money(seen) else {}
@@ -224,7 +223,7 @@ def _id_of(root: _Seen, schema: Mapping[str, Any]) -> str | None:
     different = {
         name: len(root.fields[sent_name(name, node)].values) / root.count
         for name, node in nodes.items()
-        if node["type"] in ("string", "integer") and "format" not in node and name not in times and root.count > 1
+        if node["type"] in ("string", "integer") and is_plain(node) and name not in times and root.count > 1
     }
     named = [name for name, share in different.items() if share >= _MOSTLY and is_named_id(name)]
     return next(iter([*named, *(name for name, share in different.items() if share == 1)]), None)
@@ -252,8 +251,7 @@ def _time_fields(root: _Seen, schema: Mapping[str, Any]) -> dict[str, str]:
         seen = root.fields[sent_name(name, node)]
         if node["type"] == "string" and "format" not in node and all(map(_is_local_time, seen.values)):
             found[name] = f'TimeField("{name}", format="yyyy-MM-dd HH:mm:ss", zone="UTC")'
-        numbers = seen.numbers if time_rank(name) < len(_TIMES) else ()
-        if node["type"] == "integer" and numbers and (unit := _unit(numbers)):
+        if time_rank(name) < len(_TIMES) and "format" not in node and (unit := _unit(seen.values)):
             found[name] = f'TimeField("{name}", unit="{unit}")'
     return found
 
@@ -266,8 +264,11 @@ def _is_local_time(text: str) -> bool:
         return False
 
 
-def _unit(numbers: Sequence[int]) -> str | None:
-    """The unit by which all numbers are times of our days."""
+def _unit(texts: Collection[str]) -> str | None:
+    """The unit by which all values are times of our days: numbers, or texts of digits."""
+    if not texts or not all(map(_COUNT.fullmatch, texts)):
+        return None
+    numbers = [Decimal(text) for text in texts]
     first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (_FIRST_YEAR, _LAST_YEAR))
     units = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
     fits = (unit for unit, size in units.items() if all(first * size <= number < last * size for number in numbers))

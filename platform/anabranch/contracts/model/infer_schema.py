@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from anabranch.contracts.fields.field_types import is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.fields.text_formats import is_plain
 from anabranch.contracts.model._samples import check_name
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME
 from anabranch.contracts.model.infer import is_named_id, own_name, time_rank
@@ -48,7 +49,7 @@ def infer_from_schema(name: str, schema: RegisteredSchema, origin: str, argument
 
 
 def _is_plain(node: Mapping[str, Any], types: tuple[str, ...]) -> bool:
-    return node["type"] in types and "format" not in node
+    return node["type"] in types and is_plain(node)
 
 
 def _declared(node: Mapping[str, Any], path: str, left_out: list[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.contracts.fields.null_values import as_written
+from anabranch.contracts.fields.text_formats import is_plain
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Inferred:
     @property
     def ids(self) -> list[str]:
         """Fields that may be the id or the subject, the likeliest first."""
-        found = [n for n, node in self.fields.items() if node["type"] in ("string", "integer") and "format" not in node]
+        found = [n for n, node in self.fields.items() if node["type"] in ("string", "integer") and is_plain(node)]
         return list(dict.fromkeys([*([self.id] if self.id else []), *found]))
 
     @property

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNITS: Final[Mapping[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 """Microseconds of a unit of time; nanoseconds are divided."""
+EPOCH_SCALE: Final = 15
+"""The most digits behind the point of a time since 1970 that are looked at."""
 PATTERNS: Final = {
     "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f", "SSS": "%f", "XXX": "%z",
 }  # fmt: skip
@@ -53,9 +55,9 @@ Headers = Sequence[tuple[str, bytes | None]] | None
 
 @dataclass(frozen=True, slots=True)
 class TimeField:
-    """A field with the event time: a number with its ``unit`` (s, ms, us, ns since 1970), a text with its ``format``
-    (``yyyy-MM-dd HH:mm:ss``; parts: yyyy MM dd HH mm ss SSS SSSSSS XXX) and, if that has no offset, its time ``zone``,
-    or, without both, a ``date-time`` of the contract."""
+    """A field with the event time: a number, a decimal or digits in a text, with their ``unit`` (s, ms, us, ns since
+    1970), a text with its ``format`` (``yyyy-MM-dd HH:mm:ss``; parts: yyyy MM dd HH mm ss SSS SSSSSS XXX) and, if that
+    has no offset, its time ``zone``, or, without both, a ``date-time`` of the contract."""
 
     path: str
     unit: str = ""

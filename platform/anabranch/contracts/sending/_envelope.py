@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class Event:
 
     def to_json(self) -> bytes:
         """The bytes of the log record. The record's key is ``subject``. A ``Decimal`` becomes a string of its digits,
-        because ``json`` can't write one as a number.
+        because ``json`` can't write one as a number; bytes become base64.
 
         Raises TypeError or ValueError for a value that JSON doesn't have, and a time without a zone.
         """
@@ -56,9 +57,12 @@ class Event:
 
 
 def json_text(value: object) -> str:
-    """What ``json`` writes for a value that it has no type for: a decimal's digits. Raises TypeError for any other."""
+    """What ``json`` writes for a value that it has no type for: a decimal's digits, bytes in base64. Raises TypeError
+    for any other."""
     if isinstance(value, Decimal):
         return format(value, "f")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 

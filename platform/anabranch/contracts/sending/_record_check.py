@@ -22,7 +22,7 @@ from anabranch.contracts.model.records import (
     sent_value,
 )
 from anabranch.contracts.model.topics import Topic
-from anabranch.contracts.sending._validation import data_schema, envelope_schema, shape_problem, text_problem
+from anabranch.contracts.sending._validation import compiled, data_schema, envelope_schema, shape_problem, text_problem
 from anabranch.core.errors import BadInput
 
 
@@ -80,7 +80,7 @@ class RecordCheck:
 
     def _validator(self, contract: Contract) -> jsonschema_rs.Draft4Validator:
         if self._plain is not None:
-            return jsonschema_rs.Draft4Validator(data_schema(contract), validate_formats=True)
+            return compiled(data_schema(contract))
         schema, events = envelope_schema(contract), self._events
         named = schema["properties"]
         named["type"] = {"enum": events.sent_types(contract.name)}
@@ -92,7 +92,7 @@ class RecordCheck:
         if events.time is not None:
             named["time"] = named["senttime"]
         schema["required"] = [name for name in schema["required"] if name not in optional]
-        return jsonschema_rs.Draft4Validator(schema, validate_formats=True)
+        return compiled(schema)
 
     def _may_be(self, contract: Contract, given: Any, content: Mapping[str, Any]) -> bool:
         if self._plain is None:

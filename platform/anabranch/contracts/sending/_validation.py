@@ -27,6 +27,7 @@ from anabranch.contracts.fields.decimals import (
 from anabranch.contracts.fields.field_types import has_maps, is_map, key_text
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import validator_pattern
+from anabranch.contracts.fields.text_formats import format_checks, is_bytes
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
 from anabranch.core.errors import BadInput
@@ -62,10 +63,7 @@ class EventValidator:
 
     def __init__(self, contracts: Iterable[Contract]) -> None:
         given = {contract.uri: contract for contract in contracts}
-        self._compiled = {
-            uri: jsonschema_rs.Draft4Validator(envelope_schema(contract), validate_formats=True)
-            for uri, contract in given.items()
-        }
+        self._compiled = {uri: compiled(envelope_schema(contract)) for uri, contract in given.items()}
         self._with_text = {uri: contract for uri, contract in given.items() if _needs_text(contract)}
 
     def check(self, body: Any) -> None:
@@ -133,6 +131,11 @@ def envelope_schema(contract: Contract) -> dict[str, Any]:
     }
 
 
+def compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
+    """A schema, ready to check."""
+    return jsonschema_rs.Draft4Validator(schema, validate_formats=True, formats=format_checks())
+
+
 def data_schema(contract: Contract) -> dict[str, Any]:
     """The JSON Schema (draft 4) of the data that follows ``contract``, by the names of its records."""
     return _strict(contract.schema, optional=False)
@@ -150,6 +153,8 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
     if node["type"] == "number":  # of digits alone there may be 400
         strict.setdefault("minimum", -sys.float_info.max)
         strict.setdefault("maximum", sys.float_info.max)
+    if is_bytes(node):
+        strict["format"] = "base64"
     if "pattern" in node:
         strict["pattern"] = validator_pattern(node["pattern"])
     if node.get("format") in _WRITTEN:

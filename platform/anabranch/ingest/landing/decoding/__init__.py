@@ -6,10 +6,10 @@ Avro and Protobuf are read into columns first (``_avro_columns``, ``_message_col
 that these refuse, and those of all other formats, by what follows.
 
 ``_documents`` makes JSON of records in other formats (``_readers``). ``_decode`` parses it: CloudEvents, those in
-headers (``_binary_mode``), or records with a mapping (``_mapping``), with the names that a contract gives its fields
-(``_renames``) and exact numbers (``_decimals``). ``_validity`` decides in Spark which are valid,
-``_quarantine_reasons`` says afterwards, for the others alone, why not (``_contract_reasons``: by their contract). A
-rule stands in both.
+headers (``_binary_mode``), or records with a mapping (``_mapping``, and ``_epochs`` for times since 1970), with the
+names that a contract gives its fields (``_renames``) and exact numbers (``_decimals``). ``_validity`` decides in Spark
+which are valid, of texts by ``_text_rules``; ``_quarantine_reasons`` says afterwards, for the others alone, why not
+(``_contract_reasons``: by their contract). A rule stands in both.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from anabranch.contracts.fields.decimals import MAX_PRECISION, is_decimal, type_
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.ingest.landing.decoding._documents import base64_of
 from anabranch.ingest.landing.decoding._fast_columns import Field, UnsupportedError, fields_of, struct_of
 from anabranch.ingest.landing.decoding._renames import Renames, renamed_fields
@@ -229,7 +230,7 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
     wanted, format_ = node["type"], node.get("format", "")
     if kind == "record" and wanted == "object" and not is_map(node):
         return _data(node.get("properties", {}), schema, value, renames, path)
-    if kind == "array" and wanted == "array" and "format" not in node["items"]:
+    if kind == "array" and wanted == "array" and "format" not in node["items"] and not is_bytes(node["items"]):
         if _holds_null(schema["items"]) and not may_be_null(node["items"]):
             raise UnsupportedError  # nothing looks for nulls behind this decoder
         found = F.transform(value, lambda each: _field(node["items"], schema["items"], each, {}, "").typed)
@@ -238,13 +239,13 @@ def _field(node: Node, schema: Any, value: Column, renames: Renames, path: str) 
         return _exact(node, schema, value)
     if kind in ("string", "enum") and wanted == "string" and not is_decimal(node):
         text = value if kind == "string" else F.get(F.array(*map(F.lit, schema["symbols"])), value.try_cast("int"))
-        return Field(text, of_text(text, node))
+        return Field(F.when(text.isNotNull(), F.lit(b"")) if is_bytes(node) else text, of_text(text, node))
     if logical == "date" and format_ == "date":
         found = _date(value)
     elif logical in _TIMES and format_ == "date-time":
         found = value
     elif kind in ("bytes", "fixed") and not logical and (wanted, format_) == ("string", ""):
-        found = base64_of(value)
+        found = value if is_bytes(node) else base64_of(value)
     elif kind in ("float", "double") and is_double(node):
         found = value.cast("double")
     elif kind in ("int", "long") and not logical and wanted == "integer":

@@ -18,6 +18,7 @@ from anabranch.contracts.fields.decimals import exact_value, is_decimal, limit, 
 from anabranch.contracts.fields.field_types import fits_double, is_double, is_map, key_text
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.patterns import python_pattern
+from anabranch.contracts.fields.text_formats import has_format, is_base64, is_bytes
 from anabranch.contracts.model.contract import sent_name
 
 _DATE_TIME = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -47,7 +48,8 @@ def _field(value: Any, node: Mapping[str, Any], path: str, required: bool) -> It
             return
         value = exact_value(value)
     elif not _is_a(value, node):
-        yield f"{path} is no {node.get('format', node['type'])}"
+        beyond = " of 64 bits: declare a decimal(20,0)" if node["type"] == "integer" and type(value) is int else ""
+        yield f"{path} is no {'base64' if is_bytes(node) else node.get('format', node['type'])}{beyond}"
         return
     if is_double(node) and not fits_double(value):
         yield f"{path} is beyond the numbers of 64 bits (1.8e308)"
@@ -105,11 +107,15 @@ def _is_a(value: Any, node: Mapping[str, Any]) -> bool:
         return False
     if kind == "integer":
         return bool(-(2**63) <= value < 2**63)
+    if is_bytes(node):
+        return is_base64(value)
     match node.get("format"):
         case "date-time":
             return moment(value) is not None
         case "date":
             return _DATE.fullmatch(str(value)) is not None and _day(str(value))
+        case "uuid" | "time" as name:
+            return has_format(value, name)
         case _:
             return True
 

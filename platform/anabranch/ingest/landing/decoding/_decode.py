@@ -20,6 +20,7 @@ from anabranch.ingest.landing.decoding._append_times import with_held_times
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary, is_untimed
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
+from anabranch.ingest.landing.decoding._epochs import needs_text
 from anabranch.ingest.landing.decoding._fast_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
 from anabranch.ingest.landing.decoding._message_columns import with_message_columns
@@ -78,7 +79,7 @@ def decode(records: DataFrame, topic: Topic) -> DataFrame:
 def decode_fast(records: DataFrame, topic: Topic) -> DataFrame | None:
     """The same for most records, without a JSON text in between: a record that isn't valid here may be so by
     ``decode``, whose answer holds. None if the topic's records need ``decode``."""
-    if has_ruled_formats(topic):
+    if has_ruled_formats(topic) or needs_text(topic):
         return None
     fields, records = _fields(topic), with_held_times(records)
     read = with_avro_columns(records, topic, fields)
@@ -151,7 +152,7 @@ def _timed(parsed: DataFrame, topic: Topic) -> DataFrame:
     times = (time_of(F.col(f"_event.{name}")).alias(f"_{name}") for name in TIMES)
     read = parsed.select("*", *times, matching_contract(topic).alias(CONTRACT))
     if isinstance(topic.records, Mapped):
-        read = read.withColumn("_time", mapped_time(topic.records))
+        read = read.withColumn("_time", mapped_time(topic))
     elif topic.records.time is not None:
         time = F.when(is_untimed(topic.records), F.col("append_time")).otherwise(F.col("_time"))
         read = read.withColumn("_time", time)

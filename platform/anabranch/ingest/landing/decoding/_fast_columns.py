@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts import Topic
 from anabranch.contracts.fields.field_types import Node
+from anabranch.contracts.fields.text_formats import is_plain
 from anabranch.ingest.landing.decoding._validity import DATA
 
 READ: Final = "_read"
@@ -54,4 +55,4 @@ def has_ruled_formats(topic: Topic) -> bool:
 
 def _has_ruled_formats(node: Node) -> bool:
     below = [*node.get("properties", {}).values(), *(node[k] for k in ("items", "additionalProperties") if k in node)]
-    return ("format" in node and bool({"enum", "pattern"} & set(node))) or any(map(_has_ruled_formats, below))
+    return (not is_plain(node) and bool({"enum", "pattern"} & set(node))) or any(map(_has_ruled_formats, below))

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts import Header, Record, TimeField, Topic
 from anabranch.contracts.fields.field_types import shape
-from anabranch.contracts.model.records import UNITS, Mapped, Part, Records
+from anabranch.contracts.model.records import Mapped, Part, Records
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, attribute_text, by_our_name, header_text, is_binary
 from anabranch.ingest.landing.decoding._documents import JSON, json_of
+from anabranch.ingest.landing.decoding._epochs import time_since_1970
 from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
 from anabranch.ingest.landing.table.schema import parsed_ddl
 
@@ -47,14 +48,15 @@ def mapped_event(topic: Topic) -> Column:
     )
 
 
-def mapped_time(records: Mapped) -> Column:
+def mapped_time(topic: Topic) -> Column:
     """The event time of a record whose typed data is ``_data``; null if it can't be read."""
-    time = records.time_field
+    assert isinstance(topic.records, Mapped)  # noqa: S101 - the caller has looked
+    time = topic.records.time_field
     if time is None:
         return F.col("append_time")
     value = _at(F.col(_DATA), time.path)
     if time.unit:
-        return _from_number(value, time.unit)
+        return time_since_1970(value, topic, time)
     return _from_text(value, time) if time.format else value
 
 
@@ -109,13 +111,6 @@ def _key() -> Column:
 
 def _at(value: Column, path: str) -> Column:
     return reduce(lambda column, name: column[name], path.split("."), value)
-
-
-def _from_number(value: Column, unit: str) -> Column:
-    """A number that no timestamp can hold is null, not an error."""
-    if factor := UNITS[unit]:
-        return F.timestamp_micros(F.try_multiply(value, F.lit(factor)))
-    return F.timestamp_micros(F.call_function("div", F.try_subtract(value, F.pmod(value, F.lit(1_000))), F.lit(1_000)))
 
 
 def _from_text(value: Column, time: TimeField) -> Column:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from anabranch.contracts import Protobuf, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map
+from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.formats import Undecodable
 from anabranch.ingest.landing.decoding._decimals import decimal_in
 from anabranch.ingest.landing.decoding._fast_columns import Field, UnsupportedError, fields_of, struct_of
@@ -83,7 +84,7 @@ def _wanted(node: Node, renames: Renames, path: str) -> _Wanted:
         return _object(node, renames, path)
     if kind == "array":
         items = node["items"]
-        if items["type"] in ("object", "array") or "format" in items:
+        if items["type"] in ("object", "array") or "format" in items or is_bytes(items):
             raise UnsupportedError
         each = _wanted(items, renames, f"{path}[]")
         return _Wanted(pa.list_(each.arrow), f"array<{each.ddl}>", lambda found: _list(found, each.take), _as_it_is)

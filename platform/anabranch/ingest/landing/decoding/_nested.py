@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
+from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.ingest.landing.decoding._decimals import given
+from anabranch.ingest.landing.decoding._text_rules import in_format
 from anabranch.ingest.landing.decoding._typed_values import typed
 
 
@@ -37,10 +39,10 @@ def breaks_array(raw: Column, items: Node) -> Column:
 def loses_item(raw: Column, value: Column, items: Node) -> Column:
     """Whether an item of an array of scalars, which may be null, is null in ``value`` only: it couldn't be converted.
     What can't be parsed leaves the whole array null, which is decided elsewhere."""
-    if "format" not in items:
+    if "format" not in items and not is_bytes(items):
         return F.lit(False)
     sent = F.filter(raw, lambda item: (given(item) if is_decimal(items) else item).isNull())
-    return F.size(F.filter(value, lambda item: item.isNull())) > F.size(sent)
+    return F.size(F.filter(value, lambda item: in_format(item, items).isNull())) > F.size(sent)
 
 
 def fits_double(raw: Column) -> Column:
@@ -60,7 +62,7 @@ def _breaks_inside(raw: Column, node: Node) -> Column:
     if is_map(node):
         return breaks_map(raw, node)
     if _is_variant(node):
-        return _true(given(raw).isNotNull() & typed(raw, node, nested=True).isNull())
+        return _true(given(raw).isNotNull() & in_format(typed(raw, node, nested=True), node).isNull())
     if is_double(node):
         return _true(~fits_double(raw))
     if node["type"] == "array":

@@ -6,7 +6,7 @@ Spark alone decides whether a record is valid; this module only finds the words,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -18,16 +18,16 @@ from anabranch.contracts.fields.decimals import EXACT_DECODER
 from anabranch.contracts.formats import Undecodable
 from anabranch.contracts.model.contract import sent_path
 from anabranch.contracts.model.event_headers import attributes, other_content
-from anabranch.contracts.model.records import UNITS, Headers, Mapped, Part, last_header, python_format
+from anabranch.contracts.model.records import Headers, Mapped, Part, last_header, python_format
 from anabranch.core.text import strict_json
 from anabranch.ingest.landing.decoding._append_times import FIRST, LAST
 from anabranch.ingest.landing.decoding._contract_reasons import contract_problems, moment
 from anabranch.ingest.landing.decoding._documents import document
+from anabranch.ingest.landing.decoding._epochs import moment_since_1970
 from anabranch.ingest.landing.table.schema import QUARANTINED
 
 UNREADABLE: Final = "unreadable: the engine's parser refuses it"
 """The reason of a record in which nothing wrong is found."""
-_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
@@ -197,10 +197,7 @@ def mapped_moment(time: TimeField, value: Any) -> datetime | None:
     """The event time that a mapped field says; None if it can't be read."""
     try:
         if time.unit:
-            if not isinstance(value, int) or isinstance(value, bool):
-                return None
-            factor = UNITS[time.unit]
-            return _START + timedelta(microseconds=value * factor if factor else value // 1_000)
+            return moment_since_1970(value, time.unit)
         if not time.format:
             return moment(value)
         found = datetime.strptime(value, python_format(time.format))  # noqa: DTZ007 - the zone comes next

@@ -1,4 +1,4 @@
-"""Times, dates and decimals of parsed values, as Spark expressions. What can't be converted is null."""
+"""Times, dates, bytes and decimals of parsed values, as Spark expressions. What can't be converted is null."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, is_nested
+from anabranch.contracts.fields.text_formats import BASE64, is_bytes
 from anabranch.ingest.landing.decoding._decimals import decimal_of
 from anabranch.ingest.landing.table.schema import parsed_ddl, spark_ddl
 
@@ -42,7 +43,10 @@ def _string_in(raw: Column) -> Column:
 
 
 def of_text(text: Column, node: Node) -> Column:
-    """The time or date in a text, or the text, as the node says."""
+    """The time, date or bytes in a text, or the text, as the node says."""
+    if is_bytes(node):
+        whole = text.rlike(rf"^{BASE64}\z") & (F.length(text) % 4 == 0)
+        return F.when(whole, F.unbase64(text))
     match node.get("format"):
         case "date-time":
             return time_of(text)

@@ -21,7 +21,7 @@ from anabranch.contracts import CloudEvents, Contract, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
-from anabranch.contracts.fields.patterns import java_pattern
+from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped
 from anabranch.ingest.landing.decoding._append_times import is_held
@@ -30,6 +30,7 @@ from anabranch.ingest.landing.decoding._decimals import exact_limit, given
 from anabranch.ingest.landing.decoding._documents import JSON
 from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double, loses_item
 from anabranch.ingest.landing.decoding._renames import json_step
+from anabranch.ingest.landing.decoding._text_rules import in_format, text_rules
 
 CORRUPT: Final = "_corrupt"
 END: Final = "_end"
@@ -156,7 +157,7 @@ def _field_rules(
         raw = given(raw)
     if required:
         yield raw.isNotNull()
-    if "format" in node:
+    if "format" in node or is_bytes(node):
         yield raw.isNull() | value.isNotNull()
     if kind == "array" and parsed:
         yield raw.isNull() | ~_bad_items(raw, value, node["items"], path)
@@ -171,8 +172,7 @@ def _field_rules(
         tests.append(value >= exact_limit(node, "minimum") if is_decimal(node) else raw >= node["minimum"])
     if "maximum" in node:
         tests.append(value <= exact_limit(node, "maximum") if is_decimal(node) else raw <= node["maximum"])
-    if "pattern" in node:
-        tests.append(raw.rlike(java_pattern(node["pattern"])))
+    tests += text_rules(raw, node)
     if kind == "object":
         needed = set(node.get("required", ()))
         for name, child in node.get("properties", {}).items():
@@ -281,7 +281,7 @@ def _bad_items(raw: Column, value: Column, items: Mapping[str, Any], path: str) 
     if is_double(items):
         return breaks_array(raw, items)
     nulls = may_be_null(items)
-    bad = loses_item(raw, value, items) if nulls else F.exists(value, lambda item: item.isNull())
+    bad = loses_item(raw, value, items) if nulls else F.exists(value, lambda item: in_format(item, items).isNull())
     if items["type"] == "string" and "format" not in items:
         converted = F.exists(raw, lambda item: item.rlike(_CONVERTED))
         return bad | ((F.coalesce(converted, F.lit(False)) if nulls else converted) & (_kind(path) != "ARRAY<STRING>"))

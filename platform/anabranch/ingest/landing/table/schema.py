@@ -12,6 +12,7 @@ import pyarrow as pa
 from anabranch.contracts import Topic
 from anabranch.contracts.fields.decimals import type_name
 from anabranch.contracts.fields.field_types import is_map, is_nested
+from anabranch.contracts.fields.text_formats import is_bytes
 
 VALID: Final = "valid"
 QUARANTINED: Final = "quarantined"
@@ -109,7 +110,7 @@ def arrow_type(node: Mapping[str, Any]) -> pa.DataType:
         case "string", "date":
             return pa.date32()
         case "string", _:
-            return pa.string()
+            return pa.binary() if is_bytes(node) else pa.string()
         case "integer", _:
             return pa.int64()
         case "number", _:
@@ -124,9 +125,10 @@ def spark_ddl(node: Mapping[str, Any]) -> str:
 
 
 def parsed_ddl(node: Mapping[str, Any]) -> str:
-    """What ``from_json`` makes of it. Times and dates stay texts: Spark would accept "2013" as a time. Decimals stay
-    variants: as a text or a decimal, Spark rounds a number (``0.1000000000000000055`` becomes 0.1). In maps and arrays
-    of objects texts are variants, too: Spark turns ``12`` into "12", and no path leads to the value that it was."""
+    """What ``from_json`` makes of it. Times and dates stay texts: Spark would accept "2013" as a time. So do bytes.
+    Decimals stay variants: as a text or a decimal, Spark rounds a number (``0.1000000000000000055`` becomes 0.1). In
+    maps and arrays of objects texts are variants, too: Spark turns ``12`` into "12", and no path leads to the value
+    that it was."""
     return _ddl(node, _parsed_scalar_ddl, _parsed_nested_ddl)
 
 
@@ -151,6 +153,8 @@ def _scalar_ddl(node: Mapping[str, Any]) -> str:
             return "timestamp"
         case "string", "date":
             return "date"
+        case "string", _ if is_bytes(node):
+            return "binary"
         case scalar, _:
             return {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}[scalar]
 

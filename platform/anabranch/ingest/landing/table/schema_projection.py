@@ -19,6 +19,7 @@ _SCALARS: dict[str, dict[str, str]] = {
     "boolean": {"type": "boolean"},
     "timestamp": {"type": "string", "format": "date-time"},
     "date": {"type": "string", "format": "date"},
+    "binary": {"type": "string", "contentEncoding": "base64"},
 }
 
 
