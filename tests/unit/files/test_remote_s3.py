@@ -6,8 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from anabranch.core.settings import Settings
 from anabranch.ingest.files import Patience, _remote, find_files, waiting_loads
 from anabranch.ingest.files._remote import copy_object
 from anabranch.ingest.files._store_away import until_there
-from moto.server import ThreadedMotoServer
+from support.s3_server import BUCKET, S3Server, s3_server
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.unit
@@ -31,55 +29,20 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home")
 
 
-@dataclass
-class Store:
-    """Moto's server, which can go away and come back: what it holds stays."""
-
-    server: ThreadedMotoServer
-
-    @property
-    def address(self) -> str:
-        host, port = self.server.get_host_and_port()
-        return f"http://{host}:{port}"
-
-    def goes_away(self) -> None:
-        self.server.stop()
-
-    def comes_back(self) -> None:
-        host, port = self.server.get_host_and_port()
-        self.server = ThreadedMotoServer(ip_address=host, port=port, verbose=False)
-        self.server.start()
+@pytest.fixture
+def store() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    found = Store(ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False))
-    found.server.start()
-    yield found
-    with suppress(OSError):
-        found.goes_away()
-
-
-@pytest.fixture
-def bucket(store: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    import boto3  # type: ignore[import-untyped]
-
-    address = store.address
-    for name, value in {
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }.items():
+def bucket(store: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in store.variables.items():
         monkeypatch.setenv(name, value)
-    client = boto3.client("s3", endpoint_url=address, region_name="us-east-1")
-    client.create_bucket(Bucket="history")
     keys = ("2023/b.jsonl", "2023/a.csv", "2023/notes.txt", "2024/c.jsonl")
     hidden = ("_tmp/_delta_log/0.json", "_tmp/.part/d.csv", "_tmp/_SUCCESS.csv", "_tmp/e.csv", "_tmp/f.parquet.gz")
-    for key in (*keys, *hidden):
-        client.put_object(Bucket="history", Key=key, Body=key.encode())
-    client.close()
-    return "s3://history"
+    store.put({key: key.encode() for key in (*keys, *hidden)})
+    return f"s3://{BUCKET}"
 
 
 def test_objects_below_a_prefix(bucket: str, tmp_path: Path) -> None:
@@ -150,7 +113,7 @@ def eventually(found: Callable[[], Any]) -> Any:
 
 
 def test_a_store_that_is_away_is_waited_for_and_seen(
-    bucket: str, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    bucket: str, store: S3Server, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
     said, other = list[str](), list[str]()
@@ -176,7 +139,7 @@ def test_a_store_that_is_away_is_waited_for_and_seen(
 
 
 def test_a_copy_that_the_store_interrupts_begins_again(
-    bucket: str, store: Store, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: str, store: S3Server, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server goes away when the object is open, behind its first bytes."""
     monkeypatch.setattr(_remote, "_CHUNK", 4)
@@ -201,7 +164,7 @@ def test_a_copy_that_the_store_interrupts_begins_again(
     assert [line.partition(":")[0] for line in said] == ["waits", "the store is there again"]
 
 
-def test_it_is_not_waited_for_for_ever(bucket: str, store: Store, settings: Settings) -> None:
+def test_it_is_not_waited_for_for_ever(bucket: str, store: S3Server, settings: Settings) -> None:
     said = list[str]()
     store.goes_away()
     with pytest.raises(TryAgain) as away:
@@ -212,7 +175,7 @@ def test_it_is_not_waited_for_for_ever(bucket: str, store: Store, settings: Sett
     assert waiting_loads(settings) == {}, "it has ended"
 
 
-def test_what_no_time_mends_is_not_waited_for(bucket: str, store: Store, settings: Settings, tmp_path: Path) -> None:
+def test_what_no_time_mends_is_not_waited_for(bucket: str, store: S3Server, settings: Settings, tmp_path: Path) -> None:
     said = list[str]()
     patience = Patience(settings, "payments", said.append)
     with pytest.raises(BadInput, match="no file to load"):
@@ -230,7 +193,7 @@ def test_what_no_time_mends_is_not_waited_for(bucket: str, store: Store, setting
     assert said == []
 
 
-def asked_for_keys(store: Store, after: float) -> None:
+def asked_for_keys(store: S3Server, after: float) -> None:
     """After so many requests moto asks for keys that it knows, and it knows none."""
     asked = Request(f"{store.address}/moto-api/reset-auth", str(after).encode(), {"Content-Type": "text/plain"})  # noqa: S310
     with urlopen(asked) as answer:  # noqa: S310
