@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 GUIDE = (project_root() / "docs" / "your-own-data.md").read_text()
 WAYS = ("From a topic", "From a CSV file", "From an HTTP client")
 STEPS = 5
+MOST_SECONDS = 900
+"""Of a way's five steps together: what the commands take. Who reads and types needs time, too."""
 _BLOCK = re.compile(r"(.*?)^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _AGAIN = ("anabranch landing verify", "anabranch read")
 """Commands whose output is there once a stream has come so far."""
@@ -39,22 +42,29 @@ class Shop:
     written: dict[str, str]
     """What stands in the guide for what this machine has, by that."""
     said: dict[str, str] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    """The seconds that each command has taken, until it said what the guide shows."""
+    seconds: Counter[str] = field(default_factory=Counter)
+    """Those of all commands of a way, also of those that another way has run already."""
 
-    def follow(self, step: str) -> None:
+    def follow(self, way: str, step: str) -> None:
         for text, language, content in _BLOCK.findall(step):
             if language == "console":
                 for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", content, re.MULTILINE):
                     self._run(command, shown)
+                    self.seconds[way] += self.took[command]
             else:
                 *_, name = re.findall(r"`([\w./]+\.\w+)`", text)
                 (self.folder / name).parent.mkdir(exist_ok=True)
                 (self.folder / name).write_text(content)
 
     def _run(self, command: str, shown: str) -> None:
-        until = time.monotonic() + (120 if command.startswith(_AGAIN) else 0)
+        began = time.monotonic()
+        until = began + (120 if command.startswith(_AGAIN) else 0)
         while (different := self._difference(command, shown)) and time.monotonic() < until:
             self.said.pop(command)
         assert not different, different
+        self.took[command] = max(self.took.get(command, 0.0), time.monotonic() - began)
 
     def _difference(self, command: str, shown: str) -> str:
         if command not in self.said:  # `anabranch up` stands in each of the ways
@@ -143,4 +153,10 @@ def test_each_way_has_five_steps() -> None:
 @pytest.mark.parametrize("number", range(STEPS), ids=[f"step {n}" for n in range(1, STEPS + 1)])
 def test_what_the_guide_shows_is_what_happens(shop: Shop, number: int) -> None:
     for way in WAYS:
-        shop.follow(steps_of(way)[number])
+        shop.follow(way, steps_of(way)[number])
+
+
+def test_each_way_takes_less_than_a_quarter_of_an_hour(shop: Shop) -> None:
+    """The last test: after all steps."""
+    assert set(shop.seconds) == set(WAYS)
+    assert {way: seconds for way, seconds in shop.seconds.items() if seconds >= MOST_SECONDS} == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.property, pytest.mark.spark]
 RECORDS = 400
+SEEDS = 20
+"""More of them in the sweep; one for each format in every run."""
+TEN_MEGABYTES = 10 * 2**20
 PLACED = Contract(
     "order.placed",
     1,
@@ -102,12 +105,13 @@ KIND = protobuf_order()
 
 @dataclass(frozen=True)
 class Format:
-    """A topic, how a record of it is drawn, and how it is read by the specification: None for one that can't be.
-    ``fast``: landing tries another decoder first."""
+    """A topic, how a record of it is drawn, how it is read by the specification: None for one that can't be, and how
+    one is made that holds a long text, and is valid. ``fast``: landing tries another decoder first."""
 
     topic: Topic
     draw: Callable[[Random], bytes]
     read: Callable[[bytes], Mapping[str, Any] | None]
+    large: Callable[[str], bytes]
     fast: bool = False
 
 
@@ -125,6 +129,11 @@ def an_order(chance: Random) -> dict[str, Any]:
     }
 
 
+def large_order(text: str, schema: Mapping[str, Any] = ORDER_SCHEMA) -> bytes:
+    found = {"orderId": "large", "customer": text, "total": Decimal(5), "placedAt": APPENDED, "lines": 1}
+    return avro({**found, "weight": 0.5, "country": "DE", "tags": ["a"], "note": text, "marks": [1]}, schema)
+
+
 def a_marked_order(chance: Random) -> bytes:
     marks = [chance.choice([None, 0, 2**63 - 1, -(2**63)]) for _ in range(chance.randrange(3))]
     return avro({**an_order(chance), "marks": marks}, GAPS)
@@ -135,6 +144,10 @@ def registered(chance: Random, numbers: Sequence[int] = (3, 3, 3, 70_000, 70_000
     order = an_order(chance)
     total = format(order["total"], "f") if number == 2**31 else order["total"]
     return in_wire_format(number, avro({**order, "total": total, "note": "n"}, SCHEMAS[number]))
+
+
+def large_registered(text: str) -> bytes:
+    return in_wire_format(70_000, large_order(text, NEWER))
 
 
 def read_registered(value: bytes) -> Mapping[str, Any] | None:
@@ -149,6 +162,13 @@ def a_message(chance: Random) -> bytes:
     found.placed_at.FromDatetime(APPENDED + timedelta(minutes=chance.choice([0, 0, 0, -40 * 24 * 60 * 365])))
     for number in range(chance.randrange(3)):
         found.lines.add(sku=chance.choice(["", "s"]), cents=number)
+    return in_wire_format(9, b"\x02\x02" + found.SerializeToString())
+
+
+def large_message(text: str) -> bytes:
+    found = KIND(order_id="large", country=1, cents=1)
+    found.placed_at.FromDatetime(APPENDED)
+    found.lines.add(sku=text, cents=1)
     return in_wire_format(9, b"\x02\x02" + found.SerializeToString())
 
 
@@ -183,11 +203,13 @@ FORMATS = {
         Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schema=text(ORDER_SCHEMA))),
         lambda chance: avro(an_order(chance)),
         lambda value: naive_formats.avro(value, ORDER_SCHEMA),
+        large_order,
     ),
     "Avro in columns": Format(
         Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schema=text(ORDER_SCHEMA))),
         lambda chance: avro(an_order(chance)),
         lambda value: naive_formats.avro(value, ORDER_SCHEMA),
+        large_order,
         fast=True,
     ),
     **{
@@ -197,6 +219,7 @@ FORMATS = {
             ),
             a_marked_order,
             lambda value: naive_formats.avro(value, GAPS),
+            partial(large_order, schema=GAPS),
             fast=fast,
         )
         for fast in (False, True)
@@ -205,27 +228,33 @@ FORMATS = {
         Topic("orders", (marked("integer"),), records=Avro(id="orderId", time="placedAt", schema=text(GAPS))),
         a_marked_order,
         lambda value: naive_formats.avro(value, GAPS),
+        partial(large_order, schema=GAPS),
     ),
     "Avro by a registry, in columns": Format(
         Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schemas=FITTING)),
         partial(registered, numbers=list(FITTING)),
         lambda value: read_registered(value) if int.from_bytes(value[1:5], "big") in FITTING else None,
+        large_registered,
         fast=True,
     ),
     "Avro by a registry": Format(
         Topic("orders", (PLACED,), records=Avro(id="orderId", time="placedAt", schemas=AVRO_SCHEMAS)),
         registered,
         read_registered,
+        large_registered,
     ),
-    "Protobuf by a registry": Format(Topic("sent", (SENT,), records=_protobuf()), a_message, read_message),
+    "Protobuf by a registry": Format(
+        Topic("sent", (SENT,), records=_protobuf()), a_message, read_message, large_message
+    ),
     "Protobuf by a registry, in columns": Format(
-        Topic("sent", (FLAT,), records=_protobuf()), a_message, read_message, fast=True
+        Topic("sent", (FLAT,), records=_protobuf()), a_message, read_message, large_message, fast=True
     ),
-    "text": Format(Topic("lines", (SAID,), records=Raw(**BY_LOG)), a_text, read_text),
+    "text": Format(Topic("lines", (SAID,), records=Raw(**BY_LOG)), a_text, read_text, str.encode),
     "bytes": Format(
         Topic("blobs", (STORED,), records=Raw(form="base64", **BY_LOG)),
         lambda chance: chance.randbytes(chance.randrange(200)),
         lambda value: {"base64": base64.b64encode(value).decode()},
+        str.encode,
     ),
 }
 
@@ -267,11 +296,27 @@ def damaged(chance: Random, value: bytes) -> bytes:
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_landing_decides_as_the_specification_says(spark: SparkSession, name: str) -> None:
-    format_, chance = FORMATS[name], Random(f"{name}/1")
+EACH = [
+    *(pytest.param(name, [1], id=name) for name in FORMATS),
+    *(
+        pytest.param(name, range(2, SEEDS + 2), id=f"{name}, {SEEDS} seeds", marks=pytest.mark.sweep)
+        for name in FORMATS
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "seeds"), EACH)
+def test_landing_decides_as_the_specification_says(spark: SparkSession, name: str, seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        held_to_the_specification(spark, name, seed)
+
+
+def held_to_the_specification(spark: SparkSession, name: str, seed: int) -> None:
+    format_, chance = FORMATS[name], Random(f"{name}/{seed}")
     sound = [format_.draw(chance) for _ in range(RECORDS)]
     values = {str(n): value if chance.random() < 0.6 else damaged(chance, value) for n, value in enumerate(sound)}
+    values["large"] = format_.large("y\N{AIRPLANE}" * (TEN_MEGABYTES // 4))
+    values["large, cut"] = values["large"][:-2]
     rows = decided(spark, values, format_.topic, fast=format_.fast)
     column = format_.topic.contracts[0].column
     wrong = []
@@ -279,9 +324,10 @@ def test_landing_decides_as_the_specification_says(spark: SparkSession, name: st
         row, right = rows[number], expected(format_, value)
         landed = row[column] if row["decision"] == "valid" else None
         if landed != right:
-            wrong.append(f"{value!r}\n  landed:   {landed} ({row['reason']})\n  expected: {right}")
+            wrong.append(f"{value!r:.900}\n  landed:   {landed!s:.900} ({row['reason']})\n  expected: {right!s:.900}")
         assert row["value"] == value
-    assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:5])
+    assert not wrong, f"seed {seed}, {len(wrong)}:\n" + "\n".join(wrong[:5])
+    assert rows["large"]["decision"] == "valid"
     counts = Counter(row["decision"] for row in rows.values())
     assert counts["valid"] > 40, counts
     assert counts["quarantined"] > 40 or name in ("text", "bytes"), counts

@@ -76,7 +76,7 @@ class Reader:
         contract = None if event is None or at is None else self.contracts.get(event["type"])
         if event is None or at is None or contract is None or not _follows(event, contract):
             return QUARANTINED
-        name, source = _text(event["id"]), _text(event["source"])
+        name, source = text_of(event["id"]), text_of(event["source"])
         first = self.seen.get((source, name))
         if first is not None and record.append_time - first <= self.horizon:
             return DUPLICATE
@@ -91,7 +91,7 @@ class Reader:
             return None
         if event.get("subject") is not None and not (isinstance(event["subject"], str) and event["subject"]):
             return None
-        said = {name: _moment(event.get(name)) for name in ("time", "senttime", "receivedtime")}
+        said = {name: moment_of(event.get(name)) for name in ("time", "senttime", "receivedtime")}
         if any(said[name] is None and event.get(name) is not None for name in said) or said["time"] is None:
             return None
         arrived = said["receivedtime"] or appended
@@ -137,11 +137,11 @@ def _in_binary_mode(record: Record) -> bool:
 def _event(record: Record) -> Pairs | None:
     """In binary mode the envelope is in headers called ``ce_...``, and the value is the data."""
     if not _in_binary_mode(record):
-        return _object(record.value)
+        return object_of(record.value)
     headers = dict(record.headers or ())
     said = _utf8(headers.get("content-type"))
     media = "application/json" if said is None else said.partition(";")[0].strip().lower()
-    data = _object(record.value)
+    data = object_of(record.value)
     if data is None or not re.fullmatch(r"[^;]+(/|\+)json", media):
         return None
     texts = {name: _utf8(headers.get(f"ce_{name}")) for name in ATTRIBUTES}
@@ -155,7 +155,7 @@ def _utf8(text: bytes | None) -> str | None:
         return None
 
 
-def _object(value: bytes | None) -> Pairs | None:
+def object_of(value: bytes | None) -> Pairs | None:
     try:
         found = json.loads(
             (value or b"").decode(), parse_constant=_refuse, parse_float=Written, object_pairs_hook=Pairs
@@ -177,13 +177,13 @@ def _follows(event: Pairs, contract: Node) -> bool:
     # What is said twice, and once not in its type, is refused: nobody knows what was meant.
     told = [value for name, value in event.earlier if name == "data" and not isinstance(value, dict)]
     typed = {name: node["type"] for name, node in fields.items() if node.get("format") != "decimal"}
-    told += [v for name, v in data.earlier if name in typed and v is not None and not _is_a(v, typed[name])]
+    told += [v for name, v in data.earlier if name in typed and v is not None and not is_a(v, typed[name])]
     return not told and all(
         name not in needed if data.get(name) is None else _fits(data[name], node) for name, node in fields.items()
     )
 
 
-def _is_a(value: Any, kind: str) -> bool:
+def is_a(value: Any, kind: str) -> bool:
     if kind == "string" or isinstance(value, bool):
         return kind == "string"
     whole = isinstance(value, int)
@@ -198,7 +198,7 @@ def _fits(value: Any, node: Node) -> bool:
         if not isinstance(value, str) or not re.fullmatch(node.get("pattern", ".*"), value, re.ASCII | re.DOTALL):
             return False
         return "format" not in node or _typed(value, node) is not None
-    return _is_a(value, node["type"]) and node["minimum"] <= value <= node["maximum"]
+    return is_a(value, node["type"]) and node["minimum"] <= value <= node["maximum"]
 
 
 def _typed(value: Any, node: Node) -> Any:
@@ -206,13 +206,13 @@ def _typed(value: Any, node: Node) -> Any:
     if node.get("format") == "decimal":
         return decimal_of(value, node)
     if node.get("format") == "date-time":
-        return _moment(value)
+        return moment_of(value)
     if node.get("format") == "date":
         try:
             return date.fromisoformat(value) if _DATE.fullmatch(value) else None
         except ValueError:
             return None
-    return _text(value) if isinstance(value, str) else value
+    return text_of(value) if isinstance(value, str) else value
 
 
 def decimal_of(value: Any, node: Node) -> Decimal | None:
@@ -233,12 +233,12 @@ def decimal_of(value: Any, node: Node) -> Decimal | None:
     return kept if kept == found else None
 
 
-def _text(value: str) -> str:
+def text_of(value: str) -> str:
     """Half of a pair of code units, which JSON can escape, is no text: there is a question mark in its place."""
     return value.encode(errors="replace").decode()
 
 
-def _moment(text: Any) -> datetime | None:
+def moment_of(text: Any) -> datetime | None:
     found = _STAMP.fullmatch(text) if isinstance(text, str) else None
     try:
         whole = datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00")) if found else None

@@ -155,6 +155,17 @@ def load_lock(settings: Settings, topic: str) -> Path:
     return settings.locks / f"load-{safe_name(topic, 'topic')}"
 
 
+def store_away_lock(settings: Settings, topic: str) -> Path:
+    """Held while a load into a topic waits for its store: then the report of the load says why."""
+    return settings.locks / f"store-away-{safe_name(topic, 'topic')}"
+
+
+def store_away_locks(settings: Settings) -> dict[str, Path]:
+    """These locks by topic: of all loads that have ever waited."""
+    begin = "store-away-"
+    return {path.name.removeprefix(begin): path for path in sorted(settings.locks.glob(f"{begin}*"))}
+
+
 def turns(settings: Settings) -> Path:
     """The folder of the writer fences: with the checkpoints, because processes that share those must share the
     fences."""

@@ -13,7 +13,7 @@ from anabranch.contracts.model.contract_registry import register
 from anabranch.contracts.model.records import python_format
 from anabranch.core.errors import BadDefinition, Conflict
 from anabranch.core.settings import Settings
-from anabranch.ingest.landing.decoding._quarantine_reasons import mapped_moment
+from anabranch.ingest.landing.decoding._quarantine_reasons import mapped_moment, reason
 from anabranch.operate.doctor._typed_columns import _at
 from support.epoch_times import NO_TEXTS, NUMBERS, time_in
 
@@ -154,12 +154,36 @@ def test_a_version_that_has_landed_keeps_the_names_in_its_records(tmp_path: Path
     assert error.value.code == "CONTRACT_CHANGED"
 
 
+def test_the_reason_names_the_part_of_the_mapping_that_is_wrong() -> None:
+    """Not one that landing takes: of several parts of an id one may be empty, and what isn't UTF-8 is no subject."""
+    noon = datetime(2020, 7, 1, 12, tzinfo=UTC)
+
+    def why(key: bytes | None, value: bytes = b'{"n": -1, "name": ""}', **parts: Any) -> str:
+        fields = {"name": {"type": "string"}, "n": {"type": "integer", "minimum": 0}}
+        contract = Contract("thing.made", 1, {"type": "object", "properties": fields})
+        records = PlainJson(**{"id": Record.OFFSET, "time": Record.APPEND_TIME, **parts})
+        return reason(Topic("things", (contract,), records=records), value, noon, key)
+
+    assert why(b"", subject=Record.KEY) == "mapping: subject: the key is empty"
+    for key in (None, b"\xff", b"k"):
+        assert why(key, subject=Record.KEY) == "contract: data.n is below 0"
+    assert why(b"\xff", id=Record.KEY) == "mapping: id: the key is no UTF-8 text"
+    assert [why(key, id=Record.KEY) for key in (None, b"")] == ["mapping: id: the record has no key"] * 2
+    assert why(b"k", id="name") == "mapping: id: data.name is missing"
+    assert why(b"", id=(Record.KEY, "name")) == "contract: data.n is below 0"
+    assert why(None, id=(Record.KEY, "name")) == "mapping: id: the record has no key"
+
+
 def test_formats_are_read_alike_outside_of_the_engine() -> None:
     assert python_format("yyyy-MM-dd'T'HH:mm:ss.SSSXXX") == "%Y-%m-%dT%H:%M:%S.%f%z"
     noon = datetime(2020, 7, 1, 12, tzinfo=UTC)
     berlin = TimeField("on", format="dd.MM.yyyy HH:mm", zone="Europe/Berlin")
     assert mapped_moment(berlin, "01.07.2020 14:00") == noon
     assert [mapped_moment(berlin, value) for value in ("2020-07-01", None, 5)] == [None] * 3
+    assert mapped_moment(berlin, "1.7.2020 14:00") is None
+    assert mapped_moment(berlin, "01.07.2020 14:0") is None, "the engine wants all digits"
+    parts = TimeField("on", format="yyyyMMdd'T'HHmmss.SSSXXX")
+    assert [mapped_moment(parts, f"20200701T120000.{digits}Z") for digits in ("0", "000", "0000")] == [noon, noon, None]
     assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
     wrong: tuple[Any, ...] = (True, 2**62, [], None)
     assert [mapped_moment(TimeField("n", unit="s"), value) for value in wrong] == [None] * 4

@@ -46,7 +46,8 @@ def test_down_and_status_where_nothing_runs() -> None:
         result = CliRunner().invoke(app, [command])
         assert result.exit_code == 0
         assert says in result.stdout
-    assert json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout) == {"parts": [], "views": [], "work": []}
+    nothing = {"parts": [], "views": [], "work": [], "loads": []}
+    assert json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout) == nothing
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def plan_load() -> dict[str, Any]:
     """Checks the form, and finds the files. Writes only the run's note. Fails without a retry on a wrong parameter."""
     from anabranch.contracts import load_declarations
-    from anabranch.ingest.files import check_loadable, find_files
+    from anabranch.ingest.files import Patience, check_loadable, find_files
 
     context = get_current_context()
     run, params, settings = context["dag_run"], context["params"], load_settings()
@@ -33,7 +34,7 @@ def plan_load() -> dict[str, Any]:
         topic = load_declarations(settings.contracts_folder).topic(str(params["topic"]))
         check_loadable(topic)
         named = allowed(settings, params["files"])
-        found = find_files(named)
+        found = find_files(named, Patience(settings, topic.name, partial(tell, settings, run)))
     report = settings.home / "control" / "loads" / f".{topic.name}-{run.run_id.replace('/', '_')}.report"
     tell(
         settings,

@@ -257,7 +257,7 @@ rows.
 The events are *loaded*: they move no watermark, are not late, and reach readers through batch. Trigger `reprocess_VIEW`
 with *All that are missing* afterwards. A file that landed before is known by its content and skipped, so a failed or
 killed load is simply run again. A file that can't be read to its end is refused as a whole, and the run fails after the
-others.
+others. While S3 is away the step waits, for an hour at most; `anabranch status` says why.
 """
 
 

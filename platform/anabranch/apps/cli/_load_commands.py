@@ -27,19 +27,22 @@ def load_command(
 ) -> None:
     """Load files of history straight into landing. Their events reach readers through batch.
 
-    Safe to repeat and to kill: a file is identified by its content, and rows that have landed are skipped. Exit code 1
-    if a file can't be read; the others are loaded.
+    Safe to repeat and to kill: a file is identified by its content, and rows that have landed are skipped. A store that
+    is away is waited for, an hour at most. Exit code 1 if a file can't be read; the others are loaded.
     """
     from anabranch.core.engine.lifetime import engine
     from anabranch.core.text.terminal_text import printable
-    from anabranch.ingest.files import check_loadable, find_files, load
+    from anabranch.ingest.files import Patience, check_loadable, find_files, load
+
+    def tell(line: str) -> None:
+        typer.echo(printable(line), err=True)
 
     settings, declared = project()
     chosen = declared.topic(topic)
     check_loadable(chosen)
-    find_files(files)  # before an engine is started
+    find_files(files, Patience(settings, chosen.name, tell))  # before an engine is started
     with engine(settings, "anabranch-load") as spark:
-        report = load(spark, settings, chosen, files, lambda line: typer.echo(printable(line), err=True))
+        report = load(spark, settings, chosen, files, tell)
     typer.echo(json.dumps(report.to_json()) if as_json else printable(report_text(report)))
     if report.refused:
         raise typer.Exit(1)

@@ -110,12 +110,13 @@ def restart(
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show each service with its process, memory and lag; each view's stream with its cut, state, late events in no
-    half, and error; and how far runs are that rebuild or replay days now."""
+    half, and error; how far runs are that rebuild or replay days now; and loads that wait for their store."""
     from dataclasses import asdict
 
     from anabranch.change.run_progress import all_work
     from anabranch.compute.speed.status import read
     from anabranch.core.settings import load_settings
+    from anabranch.ingest.files import waiting_loads
     from anabranch.operate.runtime.lag import lag
     from anabranch.operate.runtime.late_status import late_missing
     from anabranch.operate.runtime.lifecycle import status as parts_now
@@ -127,12 +128,14 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     views = read(settings) if streams else []
     lacking = [late_missing(settings, view.view, view.version) for view in views]
     work = list(all_work(settings)) if parts else []
+    waiting = waiting_loads(settings)  # a command: it needs no part to run
     if as_json:
         pairs = zip(views, lacking, strict=True)
         shown = {
             "parts": [asdict(part) | {"lag": behind.get(part.name, "")} for part in parts],
             "views": [asdict(view) | {"late_missing": late} for view, late in pairs],
             "work": [dict(zip(("view", "version", "run", "progress"), each, strict=True)) for each in work],
+            "loads": [{"topic": topic, "waits_for": why} for topic, why in waiting.items()],
         }
         typer.echo(json.dumps(shown))
     elif parts:
@@ -142,6 +145,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             typer.echo(f"\n{view} v{version}: {progress}")
     else:
         typer.echo("nothing was started; next: anabranch up")
+    if not as_json:
+        for topic, why in waiting.items():
+            typer.echo(f"\nload into {topic} waits: {printable(why)}")
 
 
 def _table(first: str, *others: str) -> Table:

@@ -29,6 +29,7 @@ EPOCH_SCALE: Final = 15
 PATTERNS: Final = {
     "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f", "SSS": "%f", "XXX": "%z",
 }  # fmt: skip
+_DIGITS: Final = {"yyyy": r"\d{4}", "SSSSSS": r"\d{1,6}", "SSS": r"\d{1,3}", "XXX": r"(?:Z|[+-]\d\d:\d\d)"}
 PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']*'|[^A-Za-z']")
 
 
@@ -265,6 +266,12 @@ def plain_key(records: Mapped, contract: Contract, content: Mapping[str, Any]) -
     if not values or not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):
         return None
     return str(values[0]) if len(values) == 1 else json.dumps(values, separators=(",", ":"))
+
+
+def format_regex(pattern: str) -> str:
+    """A regular expression for what a ``TimeField``'s format reads: ``strptime`` takes numbers that are too short."""
+    parts = PART.findall(pattern)
+    return "".join(_DIGITS.get(p, r"\d\d") if p in PATTERNS else re.escape(p.strip("'")) for p in parts)
 
 
 def python_format(pattern: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from anabranch.core.errors import BadInput
 from anabranch.ingest.files._remote import is_remote, list_objects
+from anabranch.ingest.files._store_away import Patience, until_there
 
 JSON_LINES: Final = "json lines"
 CSV: Final = "csv"
@@ -40,21 +42,23 @@ class Address:
         return is_remote(self.name)
 
 
-def find_files(named: Sequence[str]) -> list[Address]:
+def find_files(named: Sequence[str], patience: Patience | None = None) -> list[Address]:
     """The files that were named, and those below the folders that were named, in the order of their names.
 
-    A folder's hidden files, and those with the ending of no format, are left out. Raises BadInput LOAD_FILES.
+    A folder's hidden files, and those with the ending of no format, are left out. ``patience``: a store that is away
+    is waited for. Raises BadInput LOAD_FILES; TryAgain STORE_UNREACHABLE.
     """
-    found = dict.fromkeys(address for name in named for address in _below(name))
+    found = dict.fromkeys(address for name in named for address in _below(name, patience))
     return list(found)
 
 
-def _below(name: str) -> Iterator[Address]:
+def _below(name: str, patience: Patience | None) -> Iterator[Address]:
     if not name.strip():  # Path("") is the current folder
         raise _refused("an empty name is no file and no folder", "name files, folders, or s3://bucket/prefix")
     if is_remote(name):
         folder = name.rstrip("/") + "/"
-        inside = [key for key in list_objects(name) if key == name or _loadable(key.removeprefix(folder))]
+        below = until_there(partial(list_objects, name), patience)
+        inside = [key for key in below if key == name or _loadable(key.removeprefix(folder))]
     elif _is(name, Path.is_dir):
         paths = (path for path in sorted(Path(name).rglob("*")) if path.is_file())
         inside = [str(path) for path in paths if _loadable(str(path.relative_to(name)))]

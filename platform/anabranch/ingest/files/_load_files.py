@@ -26,6 +26,7 @@ from anabranch.ingest.files._json_lines import refused
 from anabranch.ingest.files._prepare import content_hash, prepare
 from anabranch.ingest.files._problems import merge
 from anabranch.ingest.files._remote import copy_object
+from anabranch.ingest.files._store_away import Patience, until_there
 from anabranch.ingest.landing.epoch_pacing import run_first
 from anabranch.ingest.landing.loaded_files import LoadedFile, Loads, finished_files, record_file
 from anabranch.ingest.landing.state import open_landing, read_state
@@ -119,11 +120,12 @@ def load(
 
     Called again after a kill, or with the same files, it lands what hasn't landed: a file is known by its content. A
     file that can't be read is refused, and the others are loaded; the report says so. Raises BadInput LOAD_FILES,
-    LOAD_MAPPING; TryAgain LOAD_RUNNING, STORE_UNREACHABLE, DISK_FULL; BrokenState LOADS_UNKNOWN.
+    LOAD_MAPPING; TryAgain LOAD_RUNNING, STORE_UNREACHABLE (after an hour, or where waiting doesn't help), DISK_FULL;
+    BrokenState LOADS_UNKNOWN.
     """
     check_loadable(topic)
-    addresses = find_files(named)
-    with _only_load(settings, topic), run_first(settings), _scratch(settings) as scratch:
+    addresses = find_files(named, Patience(settings, topic.name, progress))
+    with _only_load(settings, topic), _scratch(settings) as scratch:
         table = open_landing(settings, topic)
         epochs = FileEpochs(_session(spark), settings, with_schemas(settings, topic), table)
         reports = []
@@ -168,29 +170,9 @@ def _load_file(
     with full_disk(scratch, address.name):
         folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
-        local = _local(address, folder)
-        sha256 = _hash(address, local)
-        epochs.table.update_incremental()
-        loads = read_state(epochs.table, topic).loads
-        if (known := finished_files(settings, topic.name, epochs.table, loads).get(sha256)) is not None:
-            tell(f"has landed before as file {known.number}")
-            return FileReport(address.name, known.number, known.rows, skipped=True)
-        tell("reading it")
-        with full_disk(scratch, address.name):
-            prepared = prepare(address, local, topic, folder / "parts", part_rows)
-        if _hash(address, local) != sha256:
-            raise refused(address.name, "it was changed while it was read")
-        if not prepared.rows:
-            tell("it has no rows")
-            return FileReport(address.name)
-        file = LoadedFile(_number(loads, sha256), address.name, sha256, prepared.rows)
-        begun = loads.open[file.number].next_row if file.number in loads.open else 0
-        tell(f"{prepared.rows:,} rows" + (f", of which {begun:,} have landed before" if begun else ""))
-        epochs.landed = _counting(tell, begun, prepared.rows)
-        with full_disk(settings.home, address.name, _LANDING):
-            decisions, problems = epochs.land(file, address.format, prepared, loads)
-            record_file(settings, topic.name, file)
-        return FileReport(address.name, file.number, file.rows, file.rows - begun, decisions, problems)
+        local = _local(address, folder, Patience(settings, topic.name, tell))
+        with run_first(settings):  # not before: landing must not go slower while a store is waited for
+            return _land_file(settings, topic, address, local, epochs, folder, tell, part_rows)
     except BadInput as error:
         if error.code != "FILE_UNREADABLE":
             raise
@@ -200,11 +182,45 @@ def _load_file(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _local(address: Address, folder: Path) -> Path:
+def _land_file(
+    settings: Settings,
+    topic: Topic,
+    address: Address,
+    local: Path,
+    epochs: FileEpochs,
+    folder: Path,
+    tell: Callable[[str], None],
+    part_rows: int,
+) -> FileReport:
+    sha256 = _hash(address, local)
+    epochs.table.update_incremental()
+    loads = read_state(epochs.table, topic).loads
+    if (known := finished_files(settings, topic.name, epochs.table, loads).get(sha256)) is not None:
+        tell(f"has landed before as file {known.number}")
+        return FileReport(address.name, known.number, known.rows, skipped=True)
+    tell("reading it")
+    with full_disk(folder.parent, address.name):
+        prepared = prepare(address, local, topic, folder / "parts", part_rows)
+    if _hash(address, local) != sha256:
+        raise refused(address.name, "it was changed while it was read")
+    if not prepared.rows:
+        tell("it has no rows")
+        return FileReport(address.name)
+    file = LoadedFile(_number(loads, sha256), address.name, sha256, prepared.rows)
+    begun = loads.open[file.number].next_row if file.number in loads.open else 0
+    tell(f"{prepared.rows:,} rows" + (f", of which {begun:,} have landed before" if begun else ""))
+    epochs.landed = _counting(tell, begun, prepared.rows)
+    with full_disk(settings.home, address.name, _LANDING):
+        decisions, problems = epochs.land(file, address.format, prepared, loads)
+        record_file(settings, topic.name, file)
+    return FileReport(address.name, file.number, file.rows, file.rows - begun, decisions, problems)
+
+
+def _local(address: Address, folder: Path, patience: Patience) -> Path:
     if not address.remote:
         return Path(address.name)
     target = folder / "object"
-    copy_object(address.name, target)
+    until_there(partial(copy_object, address.name, target), patience)
     return target
 
 

@@ -6,6 +6,7 @@ Nothing is connected before the first file is asked for.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,13 @@ from anabranch.ingest.files._json_lines import refused
 
 _SCHEME: Final = "s3://"
 _CHUNK: Final = 8 << 20
+_AWS_ERROR: Final = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))?")
+_AWAY: Final = frozenset(
+    {"NETWORK_CONNECTION", "INTERNAL_FAILURE", "SERVICE_UNAVAILABLE", "SLOW_DOWN", "THROTTLING", "REQUEST_TIMEOUT"}
+)
+_AWAY_STATUS: Final = frozenset({408, 429, *range(500, 600)})
+_CERTIFICATE: Final = re.compile(r"curlCode: (?:60|77)\b")
+"""The server's certificate isn't trusted, or the file of those that are can't be read: no time mends that."""
 
 
 def is_remote(name: str) -> bool:
@@ -23,7 +31,8 @@ def is_remote(name: str) -> bool:
 
 
 def list_objects(name: str) -> list[str]:
-    """The objects at or below an address, sorted. Raises TryAgain STORE_UNREACHABLE."""
+    """The objects at or below an address, sorted. Raises TryAgain STORE_UNREACHABLE; its field ``away`` says whether
+    the same call may succeed later, without any fix."""
     from pyarrow import fs
 
     try:
@@ -84,4 +93,13 @@ def _unreachable(name: str, error: OSError) -> TryAgain:
         f"{name} can't be read: {' '.join(str(error).split())}",
         state=NOTHING_LOADED,
         next_step="check the address and the AWS_* variables; then load the same again: what has landed is skipped",
+        away=_is_away(str(error)),
     )
+
+
+def _is_away(said: str) -> bool:
+    """Whether the store didn't answer, or not with what it has: not where it refuses, or something is missing."""
+    found = _AWS_ERROR.search(said)
+    if found is None or _CERTIFICATE.search(said):
+        return False
+    return found[1] in _AWAY or int(found[2] or 0) in _AWAY_STATUS

@@ -80,7 +80,7 @@ PLACES: Final = (
     Place(CLIENT, r"secrets/http/.+\.json"),
     Place(SPEED_STATUS, r"run/speed-progress\.json"),
     Place(LANDING_STATUS, r"run/landing-halted\.json"),
-    Place(PART_REPORT, r"run/[a-z]+-report\.json"),
+    Place(PART_REPORT, r"run/(?:[a-z]+|load-[a-z0-9_]+)-report\.json"),
     Place(PROCESS, r"run/[a-z-]+\.json"),
     Place(CHECKPOINT, r"checkpoints/(landing|speed|replay)/.+/anabranch\.json"),
 )

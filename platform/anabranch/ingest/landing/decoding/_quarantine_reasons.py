@@ -5,6 +5,7 @@ Spark alone decides whether a record is valid; this module only finds the words,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +19,7 @@ from anabranch.contracts.fields.decimals import EXACT_DECODER
 from anabranch.contracts.formats import Undecodable
 from anabranch.contracts.model.contract import sent_path
 from anabranch.contracts.model.event_headers import attributes, other_content
-from anabranch.contracts.model.records import Headers, Mapped, Part, last_header, python_format
+from anabranch.contracts.model.records import Headers, Mapped, Part, format_regex, last_header, python_format
 from anabranch.core.text import strict_json
 from anabranch.ingest.landing.decoding._append_times import FIRST, LAST
 from anabranch.ingest.landing.decoding._contract_reasons import contract_problems, moment
@@ -153,13 +154,15 @@ def _wrong_by_mapping(
     if kind not in topic.event_types:
         yield f"unknown_type: {kind[:80]}"
         return
+    none = (None,) if len(mapping.id_parts) > 1 else (None, "")  # of several parts one may be empty
     for where, value in (at(part) for part in mapping.id_parts if part is not Record.KEY):
-        if value in (None, ""):
+        if value in none:
             yield f"mapping: id: {where} is missing"
-    parts = [*(("id", part) for part in mapping.id_parts), ("subject", mapping.subject)]
-    for part in (name for name, where in parts if where is Record.KEY):
-        if not _text_of_key(key) and (part == "id" or key):
-            yield f"mapping: {part}: the record has no key" if not key else f"mapping: {part}: the key is no UTF-8 text"
+    named_key = _text_of_key(key)
+    if Record.KEY in mapping.id_parts and named_key in none:
+        yield f"mapping: id: {'the key is no UTF-8 text' if key else 'the record has no key'}"
+    if mapping.subject is Record.KEY and named_key == "":
+        yield "mapping: subject: the key is empty"
     if mapping.subject is not None and mapping.subject is not Record.KEY:
         where, value = at(mapping.subject)
         if value == "":
@@ -179,11 +182,12 @@ def _as_declared(time: TimeField) -> str:
     return f" as {time.format}" if time.format else f" as {time.unit} since 1970" if time.unit else ""
 
 
-def _text_of_key(key: bytes | None) -> str:
+def _text_of_key(key: bytes | None) -> str | None:
+    """None if there is no key, or if it is no UTF-8 text."""
     try:
-        return (key or b"").decode()
+        return None if key is None else key.decode()
     except UnicodeDecodeError:
-        return ""
+        return None
 
 
 def value_at(data: Any, names: Sequence[str]) -> Any:
@@ -200,6 +204,8 @@ def mapped_moment(time: TimeField, value: Any) -> datetime | None:
             return moment_since_1970(value, time.unit)
         if not time.format:
             return moment(value)
+        if not re.fullmatch(format_regex(time.format), value, re.ASCII):
+            return None
         found = datetime.strptime(value, python_format(time.format))  # noqa: DTZ007 - the zone comes next
         return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time.zone))).astimezone(UTC)
     except (OverflowError, TypeError, ValueError):
