@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka
 import fastavro
-from anabranch.contracts import Avro, Contract, PlainJson, Protobuf, Topic
+from anabranch.contracts import Avro, CloudEvents, Contract, PlainJson, Protobuf, Raw, Record, Topic
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.model.records import Records
 from anabranch.ingest.kafka.admin import create_missing
 from anabranch.ingest.landing.stream import start
 from anabranch.ingest.schema_registry import keep_schema
@@ -49,30 +50,36 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 AVRO_ID, PROTOBUF_ID = 7, 8
 _MONEY: Final = {"format": "decimal", "precision": 12, "scale": 2}
-_TOTALS: Final[dict[str, dict[str, Any]]] = {
-    "json": {"total": {"type": "string", **_MONEY}},
-    "avro": {"total": {"type": "number", **_MONEY}},
-    "protobuf": {"cents": {"type": "integer"}},
-}
+_TEXT_TOTAL: Final = {"total": {"type": "string", **_MONEY}}
+_NUMBER_TOTAL: Final = {"total": {"type": "number", **_MONEY}}
 
 
-def _contract(format_: str) -> Contract:
+def _topic(format_: str, records: Records, total: dict[str, Any]) -> Topic:
     fields = {
         "orderId": {"type": "string"},
         "placedAt": {"type": "string", "format": "date-time"},
-        **_TOTALS[format_],
+        **total,
         "lines": {"type": "integer"},
         "city": {"type": "string"},
     }
-    return Contract(f"order.{format_}", 1, {"type": "object", "required": ["orderId"], "properties": fields})
+    schema = {"type": "object", "required": ["orderId"], "properties": fields}
+    return Topic(f"orders_{format_}", (Contract(f"order.{format_}", 1, schema),), records=records)
 
 
 MAPPING: Final[dict[str, Any]] = {"id": "orderId", "time": "placedAt"}
+_LINE: Final = Contract("order.text", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
 TOPICS: Final = {
-    "json": Topic("orders_json", (_contract("json"),), records=PlainJson(**MAPPING)),
-    "avro": Topic("orders_avro", (_contract("avro"),), records=Avro(**MAPPING)),
-    "protobuf": Topic("orders_protobuf", (_contract("protobuf"),), records=Protobuf(**MAPPING)),
+    "json": _topic("json", PlainJson(**MAPPING), _TEXT_TOTAL),
+    "cloudevents": _topic("cloudevents", CloudEvents(), _TEXT_TOTAL),
+    "avro": _topic("avro", Avro(**MAPPING), _NUMBER_TOTAL),
+    "avro_own": _topic("avro_own", Avro(schema=json.dumps(SCHEMA), **MAPPING), _NUMBER_TOTAL),
+    "protobuf": _topic("protobuf", Protobuf(**MAPPING), {"cents": {"type": "integer"}}),
+    "text": Topic("orders_text", (_LINE,), records=Raw(id=Record.KEY, time=Record.APPEND_TIME)),
 }
+_ENVELOPES: Final = {"cloudevents": handwritten.OF_HEADERS, "text": handwritten.OF_RECORD}
+"""Where a record has what isn't in its fields."""
+Writer = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes of an order what the producer gets: ``value``, and ``key`` and ``headers`` where the format has them."""
 
 
 def message_class() -> tuple[type[Any], str]:
@@ -104,29 +111,50 @@ def _orders(count: int) -> Iterator[dict[str, Any]]:
         yield {"orderId": f"o-{number}", "placedAt": at, "cents": cents, "lines": number % 9, "city": CITIES[cents % 4]}
 
 
-def _json(order: dict[str, Any]) -> bytes:
-    kept = {**order, "placedAt": order["placedAt"].isoformat().replace("+00:00", "Z")}
-    return json.dumps({**kept, "total": str(Decimal(kept.pop("cents")) / 100)}, ensure_ascii=False).encode()
+def _json(order: dict[str, Any]) -> dict[str, Any]:
+    kept = {**order, "placedAt": _rfc3339(order)}
+    text = json.dumps({**kept, "total": str(Decimal(kept.pop("cents")) / 100)}, ensure_ascii=False)
+    return {"value": text.encode()}
 
 
-def _avro(schema: Any, order: dict[str, Any]) -> bytes:
+def _cloudevent(order: dict[str, Any]) -> dict[str, Any]:
+    """In binary mode: the envelope is in the headers."""
+    envelope = {"specversion": "1.0", "id": order["orderId"], "source": "/shop", "type": "order.cloudevents"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in (*envelope.items(), ("time", _rfc3339(order)))]
+    return {**_json(order), "headers": [*headers, ("content-type", b"application/json")]}
+
+
+def _text(order: dict[str, Any]) -> dict[str, Any]:
+    said = f"{_rfc3339(order)} {order['orderId']}: {order['lines']} lines, {order['cents']} cents, {order['city']}"
+    return {"key": order["orderId"].encode(), "value": said.encode()}
+
+
+def _rfc3339(order: dict[str, Any]) -> str:
+    return str(order["placedAt"].isoformat()).replace("+00:00", "Z")
+
+
+def _avro(schema: Any, before: bytes, order: dict[str, Any]) -> dict[str, Any]:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, schema, {**order, "total": Decimal(order["cents"]) / 100})
-    return b"\x00" + AVRO_ID.to_bytes(4, "big") + stream.getvalue()
+    return {"value": before + stream.getvalue()}
 
 
-def _protobuf(kind: type[Any], order: dict[str, Any]) -> bytes:
+def _protobuf(kind: type[Any], order: dict[str, Any]) -> dict[str, Any]:
     message = kind(orderId=order["orderId"], cents=order["cents"], lines=order["lines"], city=order["city"])
     message.placedAt.FromDatetime(order["placedAt"])
-    return b"\x00" + PROTOBUF_ID.to_bytes(4, "big") + b"\x00" + bytes(message.SerializeToString())
+    return {"value": b"\x00" + PROTOBUF_ID.to_bytes(4, "big") + b"\x00" + bytes(message.SerializeToString())}
 
 
 def run(world: World) -> Report:
     message, description = message_class()
-    writers: dict[str, Callable[[dict[str, Any]], bytes]] = {
+    parsed = fastavro.parse_schema(SCHEMA)
+    writers: dict[str, Writer] = {
         "json": _json,
-        "avro": partial(_avro, fastavro.parse_schema(SCHEMA)),
+        "cloudevents": _cloudevent,
+        "avro": partial(_avro, parsed, b"\x00" + AVRO_ID.to_bytes(4, "big")),
+        "avro_own": partial(_avro, parsed, b""),
         "protobuf": partial(_protobuf, message),
+        "text": _text,
     }
     schemas = {
         "avro": (AVRO_ID, RegisteredSchema("avro", json.dumps(SCHEMA))),
@@ -139,8 +167,11 @@ def run(world: World) -> Report:
     with world.spark() as spark:
         decoders = {
             "json": handwritten.of_json(),
+            "cloudevents": handwritten.of_json(),
             "avro": handwritten.of_avro(SCHEMA),
+            "avro_own": handwritten.of_bare_avro(SCHEMA),
             "protobuf": handwritten.of_protobuf(description),
+            "text": handwritten.of_text(),
         }
         for format_, decoded in decoders.items():
             samples[format_], rows, layout = _pair(world, spark, format_, decoded, schemas.get(format_))
@@ -157,7 +188,8 @@ def run(world: World) -> Report:
         "Formats of records",
         f"{records:,} orders in each format, landed into an empty home each time, engine warm, beside a Kafka to Delta "
         "stream that decodes the same fields (Avro by Spark's own decoder, Protobuf by Google's library) and drops "
-        "duplicates with Spark's operator. Avro and Protobuf are in the wire format of a schema registry.",
+        "duplicates with Spark's operator. CloudEvents are in binary mode; Avro and Protobuf are in the wire format of "
+        "a schema registry, avro_own by the schema of the topic; a text has its id in its key.",
         (Table("", ("format", "platform, records/s", "hand-written, records/s"), tuple(table)),),
         tuple(
             Figure(
@@ -173,7 +205,7 @@ def run(world: World) -> Report:
     )
 
 
-def _fill(world: World, writers: dict[str, Callable[[dict[str, Any]], bytes]], records: int) -> None:
+def _fill(world: World, writers: dict[str, Writer], records: int) -> None:
     create_missing(world.settings, list(TOPICS.values()))
     producer = confluent_kafka.Producer({"bootstrap.servers": world.settings.brokers, "linger.ms": 50})
     for format_, write in writers.items():
@@ -181,7 +213,7 @@ def _fill(world: World, writers: dict[str, Callable[[dict[str, Any]], bytes]], r
             producer.poll(0)
             while True:
                 try:
-                    producer.produce(TOPICS[format_].name, write(order), partition=number % 4)
+                    producer.produce(TOPICS[format_].name, **write(order), partition=number % 4)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -193,6 +225,7 @@ def _pair(
 ) -> tuple[dict[str, list[Sample]], int, str]:
     """Both jobs in turn; the samples of each, how many rows both have, and their layout."""
     topic, name = TOPICS[format_], f"formats-{format_}"
+    envelope = _ENVELOPES.get(format_, handwritten.OF_FIELDS)
 
     def platform() -> Sample:
         fresh = world.fresh(name)
@@ -207,7 +240,7 @@ def _pair(
         begun = time.perf_counter()
         query = handwritten.start(
             spark, world.settings.brokers, topic.name, str(folder / "table"), folder / "checkpoint",
-            world.settings.max_offsets_per_trigger, decoded,
+            world.settings.max_offsets_per_trigger, decoded, envelope,
         )  # fmt: skip
         found = finish(query)
         return Sample(time.perf_counter() - begun, found)
@@ -217,9 +250,9 @@ def _pair(
     ours = landing_table(world.settings.model_copy(update={"home": homes / name}), topic.name)
     theirs = str(homes / f"{name}-hand" / "table")
     column = topic.contracts[0].column
-    fields = [f"data.{field}" for field in ("orderId", "placedAt", *_TOTALS[format_], "lines", "city")]
+    fields = [f"data.{field}" for field in topic.contracts[0].fields]
     read = spark.read.format("delta").load
-    columns = ["partition", "offset", "value", "event_id", "event_time", *(f.partition(".")[2] for f in fields)]
+    columns = ["partition", "offset", "value", *envelope, *(f.partition(".")[2] for f in fields)]
     mine = read(ours).where("decision = 'valid'").withColumnRenamed(column, "data")
     rows = check_same(mine.select("*", *fields), read(theirs).select("*", *fields), columns)
     layout = check_layout(ours, theirs)

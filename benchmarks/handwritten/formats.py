@@ -1,10 +1,11 @@
-"""Kafka to Delta for records without an envelope: decode each format, drop duplicates with Spark's operator, append."""
+"""Kafka to Delta for records of each format: decode them, drop duplicates with Spark's operator, append."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 _FIELDS = "orderId string, placedAt timestamp, total decimal(12,2), lines bigint, city string"
 
 
+def _header(name: str) -> str:
+    return f"CAST(element_at(filter(headers, header -> header.key = 'ce_{name}'), -1).value AS STRING)"
+
+
+OF_FIELDS: Final[Mapping[str, str]] = {"event_id": "data.orderId", "event_time": "data.placedAt"}
+"""Where the envelope of a record is, as SQL: here in fields of the record."""
+OF_HEADERS: Final[Mapping[str, str]] = {
+    "event_id": _header("id"),
+    "source": _header("source"),
+    "type": _header("type"),
+    "event_time": f"CAST({_header('time')} AS TIMESTAMP)",
+}
+"""In the headers of CloudEvents' binary mode; an event is known by source and id."""
+OF_RECORD: Final[Mapping[str, str]] = {"event_id": "CAST(key AS STRING)", "event_time": "append_time"}
+"""In its key and its timestamp: of a text."""
+
+
 def of_json() -> Column:
     """The fields of a record in plain JSON."""
     found = F.from_json(F.col("value").cast("string"), _FIELDS.replace("decimal(12,2)", "string"))
@@ -26,6 +44,16 @@ def of_json() -> Column:
 def of_avro(schema: dict[str, Any]) -> Column:
     """The same of a record in Avro, behind the five bytes of the wire format, by the engine's own decoder."""
     return from_avro(F.substring("value", 6, 1 << 30), json.dumps(schema))
+
+
+def of_bare_avro(schema: dict[str, Any]) -> Column:
+    """The same without these bytes."""
+    return from_avro("value", json.dumps(schema))
+
+
+def of_text() -> Column:
+    """A record as its text."""
+    return F.struct(F.col("value").cast("string").alias("text"))
 
 
 def of_protobuf(description: str) -> Column:
@@ -57,24 +85,37 @@ def of_protobuf(description: str) -> Column:
 
 
 def start(
-    spark: SparkSession, brokers: str, topic: str, target: str, checkpoint: Path, most_offsets: int, decoded: Column
+    spark: SparkSession,
+    brokers: str,
+    topic: str,
+    target: str,
+    checkpoint: Path,
+    most_offsets: int,
+    decoded: Column,
+    envelope: Mapping[str, str] = OF_FIELDS,
 ) -> StreamingQuery:
     """Append everything that the topic holds now to ``target``, at most ``most_offsets`` records a micro-batch."""
+    with_headers = envelope is OF_HEADERS
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", brokers)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", most_offsets)
+        .option("includeHeaders", with_headers)
         .load()
     )
-    events = records.withColumn("data", decoded).select(
-        *("topic", "partition", "offset", F.col("timestamp").alias("append_time"), "key", "value", "data"),
-        F.col("data.orderId").alias("event_id"),
-        F.col("data.placedAt").alias("event_time"),
-        F.to_date("data.placedAt").alias("event_date"),
+    events = (
+        records.withColumn("data", decoded)
+        .withColumnRenamed("timestamp", "append_time")
+        .select(
+            *("topic", "partition", "offset", "append_time", "key", "value", *(["headers"] if with_headers else [])),
+            *("data", *(F.expr(sql).alias(name) for name, sql in envelope.items())),
+        )
+        .withColumn("event_date", F.to_date("event_time"))
     )
-    unique = events.withWatermark("append_time", "7 days").dropDuplicatesWithinWatermark(["event_id"])
+    known_by = [name for name in ("source", "event_id") if name in envelope]
+    unique = events.withWatermark("append_time", "7 days").dropDuplicatesWithinWatermark(known_by)
     return (
         unique.writeStream.format("delta")
         .outputMode("append")

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -44,7 +44,7 @@ class Shop:
     said: dict[str, str] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     """The seconds that each command has taken, until it said what the guide shows."""
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Those of all commands of a way, also of those that another way has run already."""
 
     def follow(self, way: str, step: str) -> None:

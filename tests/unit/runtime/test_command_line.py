@@ -46,7 +46,7 @@ def test_down_and_status_where_nothing_runs() -> None:
         result = CliRunner().invoke(app, [command])
         assert result.exit_code == 0
         assert says in result.stdout
-    nothing = {"parts": [], "views": [], "work": [], "loads": []}
+    nothing: dict[str, list[str]] = {"parts": [], "views": [], "work": [], "loads": []}
     assert json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout) == nothing
 
 
