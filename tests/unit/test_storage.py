@@ -203,6 +203,8 @@ ON_THE_DISK = {
     "ingest/landing/id_index.py", "ingest/landing/id_hashes.py", "ingest/landing/epoch_pacing.py",
     "certify/_static_pages.py", "certify/data_docs.py",
     "operate/maintenance/_orphans.py", "operate/doctor/_processes.py",
+    # locks, which are the local disk's
+    "lake/layout.py",
     # Arrow's own reader, where it is the disk
     "lake/files/_staging.py",
     # not yet: mirrors of landing link its files for Spark

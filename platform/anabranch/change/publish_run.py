@@ -59,6 +59,8 @@ def publish_run(settings: Settings, plan: Mapping[str, Any]) -> dict[str, Any]:
 def step_seconds(outcome: Mapping[str, Any], began: datetime, ended: datetime) -> dict[str, float]:
     """The seconds of each of ``STEPS``, by the result of ``publish_run`` and the times of the run's rebuild and end;
     empty if a step was repeated, or an older version made its result: then they don't add up."""
+    if "judged" not in outcome:
+        return {}
     judged, worked = datetime.fromisoformat(outcome["judged"]), outcome["worked"]
     engine = (judged - began).total_seconds() - sum(worked.values())
     found = {"engine": engine, **worked, "publish": (ended - judged).total_seconds()}

@@ -55,7 +55,7 @@ class Reading:
     (``to_arrow``, ``to_arrow_batches``, ``to_polars``, ``to_pandas``), a deleted file raises TryAgain READING_EXPIRED,
     and a corrupt one BrokenState FILE_UNREADABLE. Lazy results (``to_polars(lazy=True)``, ``to_duckdb``, ``to_spark``)
     are read by the engine when they are collected, and raise the engine's own error then. Any other error until the
-    rows are in Arrow is BrokenState READ_FAILED, or READER_... if the reader's side caused it. Failures are counted
+    rows are in Arrow is BrokenState READ_FAILED, or ``READER...`` if the reader's side caused it. Failures are counted
     against the view's version, also those in Spark; failures of a lazy Polars frame or a DuckDB relation while they are
     collected aren't detected. An engine that isn't installed is BadInput EXTRA_MISSING.
     """

@@ -208,7 +208,6 @@ def test_it_can_be_no_part_of_an_envelope() -> None:
     for mapping, says in (
         (PlainJson(id="amount", time=Record.APPEND_TIME), "id: amount is a string decimal(12,2) in payment.made v1"),
         (PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME, subject="fee"), "subject: fee is a number decimal(12,2)"),
-        (PlainJson(id=Record.OFFSET, time=TimeField("fee", unit="s")), "time: fee has a unit, but is a number"),
         (PlainJson(id=Record.OFFSET, time=TimeField("amount", format="yyyy")), "time: amount has a format, but isn't"),
     ):
         with pytest.raises(BadDefinition) as error:
