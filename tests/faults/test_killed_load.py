@@ -14,6 +14,7 @@ from threading import Thread
 
 import pytest
 from anabranch.contracts import load_declarations
+from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.state import open_landing, read_state
 from anabranch.ingest.landing.table.sql import landed_rows
@@ -42,7 +43,12 @@ class Command:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "anabranch.apps.cli.main", *arguments],
             cwd=settings.project,
-            env={**os.environ, **environment(settings), **store.variables},
+            env={
+                **os.environ,
+                **environment(settings),
+                **store.variables,
+                "ANABRANCH_JARS": str(project_root() / ".jars"),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
