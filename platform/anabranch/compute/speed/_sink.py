@@ -17,11 +17,11 @@ from anabranch.compute.speed._cut_resolver import BatchCut, CutResolver, batch_e
 from anabranch.compute.speed._failing_event import FailingEvent
 from anabranch.compute.speed.table import BatchAction, SpeedTable
 from anabranch.core.engine.liveness import Batches
-from anabranch.core.errors import AnabranchError, BrokenState, root_cause
+from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.lake import CommitMetadata
 from anabranch.lake.cut import Cut
+from anabranch.lake.streams.batch_failures import BatchFailure
 from anabranch.lake.streams.stream_checkpoint import checkpoint_id
-from anabranch.views import View
 from anabranch.views.model.definition import changed_columns
 
 if TYPE_CHECKING:
@@ -35,48 +35,6 @@ log = logging.getLogger(__name__)
 
 def no_failing_event(_: Cut, __: Cut) -> FailingEvent | None:
     return None
-
-
-def _failed(view: View, batch: int, error: BaseException, event: FailingEvent | None, checkpoint: Path) -> BrokenState:
-    """Wraps what an author's function or Spark raised during a batch, and adds the view, the batch and the event."""
-    next_step = "fix the cause; the stream is retried automatically and continues with this batch"
-    if "STATE_STORE" in str(error):
-        next_step = f"delete {checkpoint}: its state can't be read; the stream then builds the table again from landing"
-    alone = f"; it fails for {event} alone" if event is not None else ""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {root_cause(error)}{alone}",
-        state="nothing of this batch was committed; the speed table ends at the batch before",
-        next_step=next_step,
-        view=view.name,
-        batch=batch,
-        event=event,
-    )
-
-
-def _failed_behind(view: View, batch: int, error: BaseException, version: int) -> BrokenState:
-    """The same for an error behind the commit."""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"{view.origin}: {view.name} v{view.version} failed behind the commit of batch {batch}: {root_cause(error)}",
-        state=f"this batch is in the speed table, at its version {version}",
-        next_step="nothing: the stream is retried automatically, and this batch isn't committed twice",
-        view=view.name,
-        batch=batch,
-        version=version,
-    )
-
-
-def _failed_unknown(view: View, batch: int, error: BaseException, unread: Exception) -> BrokenState:
-    """The same if the table can't say whether the commit is in."""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"{view.origin}: {view.name} v{view.version} failed in batch {batch}: {root_cause(error)}",
-        state=f"it isn't known whether this batch is in the speed table: {root_cause(unread)}",
-        next_step="fix the cause; the stream is retried automatically, and commits the batch if it isn't in",
-        view=view.name,
-        batch=batch,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +98,29 @@ class Sink:
     def _failure(self, batch: int, error: BaseException) -> BrokenState:
         """An error of the function, of the engine, of the disk, or a signal: it says nothing of the commit, so the
         table is read."""
-        view, version = self.table.view, None
+        view, version, again = self.table.view, None, "the stream is retried automatically"
+        failed = BatchFailure(f"{view.origin}: {view.name} v{view.version}", batch, error)
         if self._between is not None:  # before that nothing was to be committed
             try:
                 version = self.table.version_with(self._checkpoint_id, batch, self._between[1])
             except Exception as unread:
-                return _failed_unknown(view, batch, error, unread)
+                again += ", and commits the batch if it isn't in"
+                return failed.unknown("this batch is in the speed table", unread, again, view=view.name)
         if version is not None:
-            return _failed_behind(view, batch, error, version)
-        return _failed(view, batch, error, self._failing_event(), self.checkpoint)
+            state = f"this batch is in the speed table, at its version {version}"
+            again += ", and this batch isn't committed twice"
+            return failed.behind_commit(state, again, view=view.name, version=version)
+        next_step, event = f"fix the cause; {again} and continues with this batch", self._failing_event()
+        if "STATE_STORE" in str(error):
+            builds = "its state can't be read; the stream then builds the table again from landing"
+            next_step = f"delete {self.checkpoint}: {builds}"
+        return failed.before_commit(
+            "nothing of this batch was committed; the speed table ends at the batch before",
+            next_step,
+            f"; it fails for {event} alone" if event is not None else "",
+            view=view.name,
+            event=event,
+        )
 
     def _failing_event(self) -> FailingEvent | None:
         if self._between is None:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from anabranch.contracts import Topic
 from anabranch.core.engine.liveness import Batches
-from anabranch.core.errors import AnabranchError, BrokenState, root_cause
+from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import storage_of
 from anabranch.ingest.kafka.record_offsets import reread
@@ -41,6 +41,7 @@ from anabranch.lake import open_table
 from anabranch.lake.files import StagedFile, parquet_file, restage, stage_arrow, stage_frame
 from anabranch.lake.log.delta_tables import folder_of
 from anabranch.lake.optimistic import until_committed
+from anabranch.lake.streams.batch_failures import BatchFailure
 from anabranch.lake.streams.stream_checkpoint import BatchPlan, batch_plan, checkpoint_id
 from anabranch.lake.streams.writer_fencing import WriterFence
 
@@ -95,7 +96,7 @@ class LandingWriter:
             if self._committed is None:  # it says itself where the micro-batch is
                 self.failure = error
                 raise
-            self.failure = _failed_behind(self.topic, batch_id, error, self._committed)
+            self.failure = self._behind(batch_id, error, self._committed)
             raise self.failure from error
         except BaseException as error:
             self.failure = self._failure(batch_id, error)
@@ -103,12 +104,27 @@ class LandingWriter:
 
     def _failure(self, batch: int, error: BaseException) -> BrokenState:
         """An error of the engine, of the disk, or a signal: it says nothing of the commit, so the table is read."""
+        failed, topic = self._failed(batch, error), self.topic.name
         try:
             epoch = self._epoch_with(batch) if self._committed is None else self._committed
         except Exception as unread:
-            return _failed_unknown(self.topic, batch, error, unread)
-        failed = _failed(self.topic, batch, error)
-        return failed if epoch is None else _failed_behind(self.topic, batch, error, epoch)
+            again = "landing restarts by itself, looks into the table, and lands what isn't in it"
+            return failed.unknown("this micro-batch is in the table", unread, again, topic=topic)
+        if epoch is not None:
+            return self._behind(batch, error, epoch)
+        return failed.before_commit(
+            "nothing of this micro-batch is in the table, which ends at the epoch before",
+            "fix the cause; landing restarts by itself, and continues with the same records",
+            topic=topic,
+        )
+
+    def _failed(self, batch: int, error: BaseException) -> BatchFailure:
+        return BatchFailure(f"landing of {self.topic.name}", batch, error)
+
+    def _behind(self, batch: int, error: BaseException, epoch: int) -> BrokenState:
+        state = f"this micro-batch is in the table, by epoch {epoch}"
+        again = "landing restarts by itself, and this micro-batch isn't landed twice"
+        return self._failed(batch, error).behind_commit(state, again, topic=self.topic.name, epoch=epoch)
 
     def _epoch_with(self, batch: int) -> int | None:
         """The table's newest epoch, if all offsets of micro-batch ``batch`` are landed by then; None if they aren't."""
@@ -238,40 +254,3 @@ def _few(ranges: Ranges) -> str:
     shown = {partition: list(each[:5]) for partition, each in ranges.items()}
     more = sum(len(each) for each in ranges.values()) - sum(len(each) for each in shown.values())
     return f"{shown}" + (f" and {more} more" if more else "")
-
-
-def _failed(topic: Topic, batch: int, error: BaseException) -> BrokenState:
-    """An error of the engine or of the disk within a batch, with the topic and the batch added."""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
-        state="nothing of this micro-batch is in the table, which ends at the epoch before",
-        next_step="fix the cause; landing restarts by itself, and continues with the same records",
-        topic=topic.name,
-        batch=batch,
-    )
-
-
-def _failed_behind(topic: Topic, batch: int, error: BaseException, epoch: int) -> BrokenState:
-    """The same behind the commit of the batch."""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"landing of {topic.name} failed behind the commit of batch {batch}: {root_cause(error)}",
-        state=f"this micro-batch is in the table, by epoch {epoch}",
-        next_step="nothing: landing restarts by itself, and this micro-batch isn't landed twice",
-        topic=topic.name,
-        batch=batch,
-        epoch=epoch,
-    )
-
-
-def _failed_unknown(topic: Topic, batch: int, error: BaseException, unread: Exception) -> BrokenState:
-    """The same if the table can't say whether the commit is in."""
-    return BrokenState(
-        "BATCH_FAILED",
-        f"landing of {topic.name} failed in batch {batch}: {root_cause(error)}",
-        state=f"it isn't known whether this micro-batch is in the table: {root_cause(unread)}",
-        next_step="fix the cause; landing restarts by itself, looks into the table, and lands what isn't in it",
-        topic=topic.name,
-        batch=batch,
-    )

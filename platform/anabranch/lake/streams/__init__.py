@@ -2,7 +2,7 @@
 
 In: the folder of a checkpoint, or the name of a writer. Out: what a micro-batch has read; a ``WriterFence``. At start
 ``writer_fencing`` takes the fence and every commit checks it again; ``stream_checkpoint`` reads what Spark has planned
-and finished, so that a writer knows which batch Spark repeats.
+and finished, so that a writer knows which batch Spark repeats; ``batch_failures`` says where one is that failed.
 """
 
 from __future__ import annotations
@@ -14,4 +14,4 @@ from anabranch._lazy_exports import lazy_exports
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["stream_checkpoint", "writer_fencing"]
+__all__ = ["batch_failures", "stream_checkpoint", "writer_fencing"]
