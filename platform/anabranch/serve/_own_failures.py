@@ -29,6 +29,8 @@ _EXHAUSTED_TEXTS: Final = (
 _DENIED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DENIED_TEXTS: Final = ("Permission denied", "Operation not permitted", "Read-only file system")
 """For errors of engines that have no number."""
+_OF_TABLES: Final = (".parquet", "_delta_log")
+"""Files of the version itself: nobody may read them if their writer has given nobody the right."""
 _MISFIT: Final = (AttributeError, TypeError, NotImplementedError)
 """What a package raises that is called by one that expects another version of it. Not their subclasses: Arrow's own
 errors are some, and are about data."""
@@ -49,7 +51,7 @@ def readers_own(what: str, error: BaseException) -> AnabranchError | None:
         if isinstance(cause, MemoryError) or number in _EXHAUSTED or any(known in text for known in _EXHAUSTED_TEXTS):
             return _exhausted(what, error)
         if number in _DENIED or any(known in text for known in _DENIED_TEXTS):
-            return _denied(what, error)
+            return None if _is_of_table(error) else _denied(what, error)
         if type(cause) in _MISFIT and _is_of_engine(cause):
             return _misfit(what, cause)
     return None
@@ -59,6 +61,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
+
+
+def _is_of_table(error: BaseException) -> bool:
+    """Whether an error or its causes are about a file of a table; ours say that a table can't be read."""
+    return any(
+        isinstance(each, AnabranchError) or any(mark in str(each) for mark in _OF_TABLES) for each in _causes(error)
+    )
 
 
 def _is_of_engine(error: BaseException) -> bool:

@@ -97,6 +97,24 @@ def test_disk_and_rights_of_the_reader(
     assert (told.value.code, counted) == (code, [])
 
 
+@pytest.mark.parametrize(
+    "denied",
+    [
+        PermissionError(errno.EACCES, "Permission denied", "lake/views/delays/v2/batch/part-0.parquet"),
+        OSError("Failed to open local file 'v2/batch/_delta_log/00000000000000000007.json': Permission denied"),
+    ],
+)
+def test_a_file_of_the_version_that_nobody_may_read_counts(
+    settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, denied: Exception
+) -> None:
+    """Else a version whose writer has the wrong umask would be moved to, and every reader fail."""
+    reading = anabranch.read(VIEW, settings=settings)
+    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(denied), [1]))
+    with pytest.raises(BrokenState):
+        reading.to_arrow()
+    assert counted == [("arrow", "FILE_UNREADABLE")]
+
+
 def test_packages_that_do_not_fit_together(
     settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +157,7 @@ def unreadable(cause: Exception) -> AnabranchError:
         (newer_format("the home", "home", 9, 1, "9.9.9"), []),
         (BrokenState("HOME_UNREADABLE", "the home can't be read"), []),
         (unreadable(OSError("Too many open files (os error 24)")), []),
-        (unreadable(OSError("Permission denied (os error 13)")), []),
+        (unreadable(OSError("Permission denied (os error 13)")), [("read", "TABLE_UNREADABLE")]),
         (unreadable(OSError("Input/output error (os error 5)")), [("read", "TABLE_UNREADABLE")]),
         (BadInput("VIEW_UNKNOWN", "there is no view"), [("read", "VIEW_UNKNOWN")]),
         (BadInput("WHERE_REFUSED", "refused"), []),
