@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -103,11 +103,12 @@ class Stage:
             "run": run,
         }
         self.registry.register(self.spark, self.settings, [view])
+        began = datetime.now(UTC)
         rebuild(self.spark, ViewHandle(self.settings, view, topics), days, run)
         build = read_manifest(VersionRef(self.settings, view.name, view.version), run)
         verdict = reconcile(self.spark, ViewHandle(self.settings, view, topics), run, build)
         assert not verdict.refused, verdict.refused
-        save_outcome(self.settings, planned, {**publish_run(self.settings, planned), "seconds": 1.0})
+        save_outcome(self.settings, planned, publish_run(self.settings, planned), began)
 
     def repair(self) -> None:
         view = self.view(DELAYS)

@@ -76,15 +76,21 @@ def write_data_docs(settings: Settings, plan: Mapping[str, Any]) -> None:
         log.warning("the run's Data Docs were not written", exc_info=True)
 
 
-def save_outcome(settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-    """Store what the run took, for later estimates. Does nothing for a repeat that published nothing."""
-    if outcome["table_version"] is None:
-        return
-    estimated = (plan.get("estimate") or {}).get("seconds")
+def save_outcome(
+    settings: Settings, plan: Mapping[str, Any], outcome: Mapping[str, Any], began: datetime
+) -> dict[str, Any]:
+    """Store what the run took, for later estimates; of a repeat that published nothing, nothing is stored.
+
+    ``outcome`` is the result of ``publish_run``, which ended just now; ``began`` is when the rebuild did. Returns
+    the result with ``seconds`` (of the run) and ``steps`` (the seconds of each, see ``step_seconds``).
+    """
     now, days = datetime.now(UTC), len(plan["partitions"])
-    seconds, steps = outcome["seconds"], outcome["steps"]
-    cost = Outcome(plan["run"], days, plan["events"], seconds, outcome["bytes"], now, estimated, steps)
-    record_outcome(VersionRef(settings, plan["view"], plan["version"]), cost)
+    seconds, steps = round((now - began).total_seconds(), 1), step_seconds(outcome, began, now)
+    if outcome["table_version"] is not None:
+        estimated = (plan.get("estimate") or {}).get("seconds")
+        cost = Outcome(plan["run"], days, plan["events"], seconds, outcome["bytes"], now, estimated, steps)
+        record_outcome(VersionRef(settings, plan["view"], plan["version"]), cost)
+    return {**outcome, "seconds": seconds, "steps": steps}
 
 
 def refusals(verdict: Verdict, days: Sequence[date]) -> dict[str, str]:

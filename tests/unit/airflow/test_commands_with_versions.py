@@ -40,7 +40,7 @@ def test_a_replay_that_published_nothing(settings: Settings) -> None:
 def test_days_that_were_not_published(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = {"published": [], "refused": {"2013-01-01": "the halves differ"}}
     monkeypatch.setattr(publish_run, "publish_run", lambda *_: outcome)
-    monkeypatch.setattr(publish_run, "save_outcome", lambda *_: None)
+    monkeypatch.setattr(publish_run, "save_outcome", lambda *_: outcome)
     monkeypatch.setattr("anabranch.apps.airflow._run_notes.outcome_note", lambda *_: "")
     run: Any = SimpleNamespace(run_id="r", start_date=None, run_after=None)
     monkeypatch.setattr(_reprocess_tasks, "_began", lambda _: datetime.now(UTC))

@@ -152,15 +152,13 @@ def _publish(settings: Settings, run: Any, planned: dict[str, Any]) -> dict[str,
     from anabranch.apps.airflow._run_notes import costs_text, days_listed, outcome_note
     from anabranch.apps.airflow.links import verdict_page
     from anabranch.change.estimates import outcomes
-    from anabranch.change.publish_run import publish_run, save_outcome, step_seconds
+    from anabranch.change.publish_run import publish_run, save_outcome
     from anabranch.ingest.landing.epoch_pacing import run_first
     from anabranch.lake.layout import VersionRef
 
     with failing(), run_first(settings):
         outcome = publish_run(settings, planned)
-    began, ended = _began(run), datetime.now(UTC)
-    outcome |= {"seconds": round((ended - began).total_seconds(), 1), "steps": step_seconds(outcome, began, ended)}
-    save_outcome(settings, planned, outcome)
+    outcome = save_outcome(settings, planned, outcome, _began(run))
     outcome["costs"] = costs_text(outcomes(VersionRef(settings, planned["view"], planned["version"])))
     facts = {name: planned[name] for name in ("view", "version", "cut", "run")}
     announce(settings, planned["view"], outcome["published"], facts, run.run_after)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from anabranch.change.publish_run import publish_run, save_outcome
@@ -19,8 +20,8 @@ def main(plan: Path) -> int:
     settings, planned = load_settings(), json.loads(plan.read_text())
     sys.stdout.write("publishing\n")
     sys.stdout.flush()
-    outcome = publish_run(settings, planned)
-    save_outcome(settings, planned, {**outcome, "seconds": 1.0})
+    began = datetime.now(UTC)
+    outcome = save_outcome(settings, planned, publish_run(settings, planned), began)
     sys.stdout.write(json.dumps(outcome) + "\n")
     return 1 if outcome["refused"] else 0
 
