@@ -1,8 +1,9 @@
 """Each kind of commit to a table: how it is made, and the rows that it leaves. Also run as a program, for a tracer:
 
-python -m support.commit_kinds KIND TABLE
+python -m support.commit_kinds KIND TABLE [FOLDER ADDRESS BUCKET]
 
-Its last line is the version that it has made, or the code of its error.
+The last three: of an object store (``support.object_store``). Its last line is the version that it has made, or the
+code of its error.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from anabranch.core.errors import AnabranchError
+from anabranch.core.storage import mounted
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, configure, create, replace, upsert, widen
 from anabranch.lake.cut import Cut, Position
@@ -24,6 +27,8 @@ from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
 from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.log.delta_tables import delta_table, folder_of
 from deltalake import DeltaTable
+
+from support.object_store import ObjectStore
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
 DAY = date(2013, 1, 1)
@@ -92,8 +97,13 @@ def committed(kind: str, uri: str) -> int:
     return KINDS[kind][0](delta_table(uri), note(kind))
 
 
+def main(kind: str, uri: str, *store: str) -> None:
+    with mounted(Path(store[0]), ObjectStore(Path(store[0]), *store[1:])) if store else nullcontext():
+        try:
+            print(json.dumps(committed(kind, uri)))  # noqa: T201
+        except AnabranchError as error:
+            print(json.dumps(error.code))  # noqa: T201
+
+
 if __name__ == "__main__":
-    try:
-        print(json.dumps(committed(*sys.argv[1:])))  # noqa: T201
-    except AnabranchError as error:
-        print(json.dumps(error.code))  # noqa: T201
+    main(*sys.argv[1:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from urllib.request import urlopen
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
+import psutil
 from anabranch.core.storage import Entry, mounted
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
@@ -48,20 +50,22 @@ class _Quiet(WSGIRequestHandler):
 class Faults:
     """Which requests fail. ``lost`` and ``refused``: shares of the puts of names that end with ``of``, whose answer is
     lost after they were carried out, or before. ``unread``: a share of all other requests; of those after the first
-    put that failed, if ``afterwards``."""
+    put that failed, if ``afterwards``. ``stop``: the first such put comes from a process that is stopped (SIGSTOP)
+    when it has sent it, "before" it is carried out, which then waits until the process goes on, or "after"."""
 
     lost: float = 0.0
     refused: float = 0.0
     unread: float = 0.0
     of: str = ""
     afterwards: bool = False
+    stop: str = ""
 
 
 class ObjectStore:
     """A ``Storage`` that keeps what lies below ``folder`` in a bucket."""
 
     def __init__(self, folder: Path, address: str, bucket: str) -> None:
-        self.folder, self.bucket, self._address = folder, bucket, address
+        self.folder, self.bucket, self.address = folder, bucket, address
         keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
         config = Config(retries={"total_max_attempts": 1}, request_checksum_calculation="when_required")
         self._client: Any = boto3.client("s3", endpoint_url=address, config=config, **keys)
@@ -91,7 +95,7 @@ class ObjectStore:
         self._faults(json.dumps(asdict(faults)).encode())
 
     def _faults(self, content: bytes | None = None) -> bytes:
-        with urlopen(f"{self._address}{_FAULTS}", content) as answer:  # noqa: S310 - our own server
+        with urlopen(f"{self.address}{_FAULTS}", content) as answer:  # noqa: S310 - our own server
             found: bytes = answer.read()
         return found
 
@@ -258,6 +262,17 @@ def _application() -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
             return False, False
         return number < faults.refused, faults.refused <= number < faults.refused + faults.lost
 
+    def stop_client(request: Mapping[str, Any]) -> None:
+        if request["REQUEST_METHOD"] != "PUT" or not (faults.stop and request["PATH_INFO"].endswith(faults.of)):
+            return
+        before, faults.stop = faults.stop == "before", ""
+        own = [each.pid for each in psutil.net_connections("tcp") if each.laddr.port == int(request["REMOTE_PORT"])]
+        client = psutil.Process(next(pid for pid in own if pid not in (None, os.getpid())))
+        client.suspend()
+        for stopped in (False, True) if before else ():  # it takes a moment
+            while (client.status() == psutil.STATUS_STOPPED) is stopped:
+                time.sleep(0.01)
+
     def failed(start: Any) -> Iterable[bytes]:
         nonlocal failures
         failures += 1
@@ -273,6 +288,7 @@ def _application() -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
             return [str(failures).encode()]
         if "list-type" in request["QUERY_STRING"]:
             time.sleep(SLOW_LIST)
+        stop_client(request)
         with one:
             refused, lost = drawn(request["REQUEST_METHOD"], request["PATH_INFO"])
             if refused:

@@ -88,7 +88,7 @@ class Living:
 
         def look(name: str, handle: Any) -> Any:
             if (handle, name) in self.looked:
-                return handle.snapshot if name == "update" else True
+                return True
             found = real[name](handle)
             if found and self.reading:
                 self.looked.add((handle, name))

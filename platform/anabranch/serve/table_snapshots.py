@@ -12,36 +12,26 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from anabranch.core.errors import AnabranchError
-from anabranch.core.storage import path_of, storage_of
+from anabranch.core.storage import path_of
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import parquet_file
-from anabranch.lake.log.archived_commits import commit_file, opens_at
+from anabranch.lake.log.archived_commits import opens_at
 from anabranch.lake.log.commit_errors import unreadable_file, unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
+from anabranch.serve.open_tables import UNREADABLE, CommitId, OpenTable, commit_id
 from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_columns
 
 Epochs = dict[str, int]
 """By topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CommitId:
-    """What tells a commit from another one of its version. ``info``: its first line, with the commit's mark; the first
-    commit's also has the table's id. ``stamp`` alone isn't enough: a disk uses an inode again at once, and sizes and
-    times may be equal."""
-
-    stamp: str
-    info: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +53,25 @@ class Snapshot:
     and ``null_count``, which are absent if the files have no statistics."""
 
 
-class _Handle:
+class _Handle(OpenTable):
     """An open table and the snapshot of its newest version. Not thread-safe: ``snapshot`` holds a lock."""
 
     def __init__(self, uri: str, table: DeltaTable) -> None:
-        self.uri = uri
-        self.table = table
+        super().__init__(uri, table)
         self.snapshot: Snapshot | None = None
         self.epochs: dict[str, Epochs] = {}
-        self.commit = _commit_id(uri, table.version())
 
-    def is_valid(self) -> bool:
-        """Whether the log still has the newest commit that this handle knows. Otherwise the table was deleted, and
-        perhaps created again: delta-rs would apply the new table's commits to the old one's state."""
-        return self.commit is not None and self.commit == _commit_id(self.uri, self.table.version())
-
-    def update(self) -> Snapshot:
-        self.table.update_incremental()
+    def update(self) -> bool:
+        same = super().update()
         if self.snapshot is None or self.snapshot.version != self.table.version():
             self.snapshot = _snapshot_of(self.uri, self.table, self.epochs)
-            self.commit = _commit_id(self.uri, self.snapshot.version)
-        return self.snapshot
+        return same
 
 
 _handles: dict[str, _Handle] = {}
-_earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, _CommitId]] = OrderedDict()
+_earlier: OrderedDict[tuple[str, str, int], tuple[Snapshot, CommitId]] = OrderedDict()
 """Cache of ``snapshot_at`` by table, its id and version, with the identity of its commit."""
 _MAX_EARLIER = 64
-_UNREADABLE: Final = (DeltaError, OSError, ValueError)
-"""What delta-rs raises when it can't read a log."""
 _lock = Lock()
 
 
@@ -101,12 +81,10 @@ def snapshot(uri: str) -> Snapshot | None:
     with _lock:
         handle = _handles.get(uri)
         if handle is not None and handle.is_valid():
-            version, commit = handle.table.version(), handle.commit
             try:
-                found = handle.update()
-                if found.version == version or _commit_id(uri, version) == commit:  # else created again just now
-                    return found
-            except _UNREADABLE:  # old commits of its log were deleted, perhaps
+                if handle.update():  # else created again just now
+                    return handle.snapshot
+            except UNREADABLE:  # old commits of its log were deleted, perhaps
                 pass
         forget(uri)
         table = open_table(uri)
@@ -114,10 +92,11 @@ def snapshot(uri: str) -> Snapshot | None:
             return None
         _handles[uri] = _Handle(uri, table)
         try:
-            return _handles[uri].update()
-        except _UNREADABLE as error:
+            _handles[uri].update()
+        except UNREADABLE as error:
             forget(uri)
             raise unreadable_table(uri, error) from error
+        return _handles[uri].snapshot
 
 
 def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
@@ -125,7 +104,7 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
     Raises BrokenState TABLE_UNREADABLE: what can't be read isn't taken for what isn't there."""
     key = uri, table_id, version
     with _lock:
-        commit = _commit_id(uri, version)
+        commit = commit_id(uri, version)
         if commit is None:
             return None
         if key not in _earlier or _earlier[key][1] != commit:
@@ -138,7 +117,7 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
                 if _is_kept(uri, version):
                     raise
                 return None
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 if _is_kept(uri, version):
                     raise unreadable_table(uri, error) from error
                 return None
@@ -147,23 +126,10 @@ def snapshot_at(uri: str, table_id: str, version: int) -> Snapshot | None:
         return _earlier[key][0]
 
 
-def _commit_id(uri: str, version: int) -> _CommitId | None:
-    """Return the identity of the commit of ``version``; None if it isn't kept. Raises BrokenState TABLE_UNREADABLE."""
-    try:
-        path = commit_file(path_of(uri), version)
-        storage = storage_of(path)
-        with storage.reading(path) as file:
-            return _CommitId(storage.stamp(path), file.readline())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise unreadable_table(uri, error) from error
-
-
 def _is_kept(uri: str, version: int) -> bool:
     """Return whether the log still has what opens the table at ``version``. Raises BrokenState TABLE_UNREADABLE."""
     try:
-        return _commit_id(uri, version) is not None and opens_at(path_of(uri), version)
+        return commit_id(uri, version) is not None and opens_at(path_of(uri), version)
     except OSError as error:
         raise unreadable_table(uri, error) from error
 
@@ -216,7 +182,7 @@ def column_of(log: pa.Table, *path: str) -> list[Any]:
 
 def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
     """Read the newest epoch of each topic in a file from its Parquet footer. Needed when the log has no statistics: the
-    file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILE_UNREADABLE."""
+    file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILEUNREADABLE."""
     try:
         with parquet_file(Path(path)) as file:
             return {topic: _newest(file, column) for topic, column in columns.items()}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from anabranch.contracts import Contract, Topic
 from anabranch.core.engine.spark import LIVE
+from anabranch.ingest.landing.decoding._quarantine_reasons import UNREADABLE
 from anabranch_samples import _bad_bytes
 from support.things_topic import APPENDED, BASE, MADE, PRICED, decided, unexpected
 
@@ -85,7 +86,10 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a megabyte of text": (data(text="y" * 1_000_000), VALID),
     "a name twice: the last one counts": (raw('"n":2'), VALID),
     "a name twice, the last one a text": (raw('"n":"2"'), "contract: data.n is no integer"),
-    "a name twice, the first one a text": (event().replace(b'"n":1', b'"n":"2","n":1'), "unreadable"),
+    "a name twice, the first one a text": (
+        event().replace(b'"n":1', b'"n":"2","n":1'),
+        f"{UNREADABLE}; data.n is there twice",
+    ),
     "NUL in a text": (data(text="a\u0000b"), VALID),
     "an id that is missing": (event(id=GONE), "envelope: id is missing"),
     "an id that is empty": (event(id=""), "envelope: id is missing"),

@@ -153,6 +153,16 @@ def test_any_schema_of_others_may_mean_the_newest_version(spark: SparkSession, m
     assert [row["contract_version"] for row in rows.values()] == [2, 1, 2, None]
 
 
+@pytest.mark.parametrize("schema", [b"12", b"true", b'{"of":"ours"}', b'["https://example.com/1"]'])
+def test_a_schema_that_is_no_text_names_no_version(spark: SparkSession, schema: bytes) -> None:
+    headers, value = sent("structured", dataschema="https://example.com/1")
+    assert value is not None
+    record = headers, value.replace(b'"https://example.com/1"', schema)
+    for topic in (ANY, TOPIC):
+        assert unexpected(decided(spark, topic, {"odd": record}), {"odd": "unknown_contract: "}) == {}
+    assert RecordCheck(ANY).problem(record[1], json.loads(record[1]), headers)
+
+
 def test_data_in_base64_is_named(spark: SparkSession) -> None:
     headers, _ = sent("structured")
     event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "order.placed", "time": "2020-01-01T12:00:00Z"}

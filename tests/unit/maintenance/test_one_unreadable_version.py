@@ -45,6 +45,15 @@ def manifest_of_another(clinic: Clinic) -> None:
     unreadable(builds_folder(VersionRef(clinic.settings, OTHER, 1)) / "one.outcome.json")
 
 
+def staged_of_another(clinic: Clinic) -> None:
+    """Old files of a build, and a manifest of it that leads nowhere."""
+    ref = VersionRef(clinic.settings, OTHER, 1)
+    staged = Path(ref.batch_table) / "builds" / "died-1" / "part.parquet"
+    staged.parent.mkdir(parents=True)
+    staged.write_bytes(b"PAR1")
+    unreadable(builds_folder(ref))
+
+
 def replay_of_another(clinic: Clinic) -> None:
     torn = state_file(VersionRef(clinic.settings, OTHER, 1), "r1")
     torn.parent.mkdir(parents=True)
@@ -60,6 +69,14 @@ def old_build(clinic: Clinic) -> Path:
     path = verdict_path(clinic.handle(), "certify")
     path.parent.mkdir(parents=True)
     path.write_text("{}")
+    return path
+
+
+def old_staged(clinic: Clinic) -> Path:
+    """Of a version that has never published anything."""
+    path = Path(VersionRef(clinic.settings, NAME, 9).batch_table) / "builds" / "died-1" / "part.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"PAR1")
     return path
 
 
@@ -84,6 +101,7 @@ def dropped_checkpoint(clinic: Clinic) -> Path:
     [
         (builds_of_another, old_build),
         (manifest_of_another, old_build),
+        (staged_of_another, old_staged),
         (replay_of_another, old_replay),
         (routes_of_another, dropped_checkpoint),
     ],
@@ -95,7 +113,7 @@ def test_the_others_are_cleaned_up_and_it_is_named(
     breaks(clinic)
     done = maintain(clinic.settings, later(MONTH))
     assert not left.exists()
-    assert [action.where for action in done.actions if action.act is ActionKind.FAILED] == [f"{OTHER} v1"]
+    assert {action.where for action in done.actions if action.act is ActionKind.FAILED} == {f"{OTHER} v1"}
 
 
 def test_mirrors_that_can_not_be_listed_hold_landing_only_of_a_replay_that_has_not_ended(clinic: Clinic) -> None:

@@ -127,7 +127,7 @@ def test_a_manifest_that_can_not_be_read_now_holds_all_files(clinic: Clinic) -> 
             before |= staged(clinic)
         done = maintain(clinic.settings, later(EIGHT))
         assert staged(clinic) == before
-        where = "unpublished" if not published else f"{clinic.handle()}, batch half"
+        where = f"{clinic.handle()}, batch half" if published else str(clinic.handle())
         assert any(a.act is ActionKind.FAILED and a.where == where and "waits.json" in a.said for a in done.actions)
 
 

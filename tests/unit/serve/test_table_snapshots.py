@@ -105,7 +105,7 @@ def test_an_error_of_a_kept_handle_opens_the_table_again(
     errors: list[Exception] = [NO_HANDLES]
     update = table_snapshots._Handle.update
 
-    def failing(handle: table_snapshots._Handle) -> Snapshot:
+    def failing(handle: table_snapshots._Handle) -> bool:
         if errors:
             raise errors.pop()
         return update(handle)

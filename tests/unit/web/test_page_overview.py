@@ -173,6 +173,17 @@ def test_a_progress_file_that_is_torn_costs_the_streams_only(client: TestClient,
     assert "v1 flights@3" in page
 
 
+def test_tables_that_were_made_again_are_not_mixed_with_those_before(client: TestClient, settings: Settings) -> None:
+    """As by a restore behind an open page: the new tables have as many commits as the old ones, or more."""
+    assert "v1 flights@3 level 100 % 2 of 3" in seen(client)
+    for uri in (certificates_table(settings), landing_table(settings, "flights")):
+        shutil.rmtree(uri)
+    land(settings, 1, 2, 3, 4, 5, 6, 7, 8)
+    certify(settings, "run-a", DAYS[:1], 3)
+    certify(settings, "run-c", DAYS[1:2], 3, differs=[DAYS[1]])
+    assert "v1 flights@3 5 epochs, 0 s 100 % 1 of 2" in seen(client)
+
+
 def test_before_there_is_anything(client: TestClient, settings: Settings) -> None:
     shutil.rmtree(settings.home)
     assert "delays v2 has no table yet" in seen(client)

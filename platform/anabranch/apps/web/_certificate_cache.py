@@ -10,14 +10,13 @@ from threading import Lock
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from anabranch.certify.certificates import Certificate, certificate_rows
 from anabranch.core.settings import Settings
-from anabranch.lake import open_table
 from anabranch.lake.files import parquet_file
 from anabranch.lake.layout import VersionRef, certificates_table
 from anabranch.lake.log.delta_tables import data_path, folder_of
+from anabranch.serve.open_tables import OpenTables
 
 CertificateSummaries = Mapping[date | None, "CertificateSummary"]
 _COLUMNS = ["version", "partition", "run", "late_events", "equal", "created", "sequence"]
@@ -44,7 +43,6 @@ class _CachedTable:
     marks: dict[tuple[str, int], dict[date | None, CertificateSummary]] = field(default_factory=dict)
 
     def refresh(self) -> None:
-        self.table.update_incremental()
         if self.version == self.table.version():
             return
         actions = pa.table(self.table.get_add_actions(flatten=True))
@@ -70,6 +68,7 @@ def _add_newest(marks: dict[tuple[str, int], dict[date | None, CertificateSummar
             of_version[row["partition"]] = mark
 
 
+_tables = OpenTables()
 _cache: dict[str, _CachedTable] = {}
 _lock = Lock()
 
@@ -78,18 +77,17 @@ def newest_summaries(settings: Settings) -> Mapping[tuple[str, int], Certificate
     """Returns the newest certificates by view and version. Reads only those recorded since the last call."""
     uri = certificates_table(settings)
     with _lock:
-        try:
-            if (cached := _cache.get(uri)) is not None:
-                cached.refresh()
-                return cached.marks
-        except (DeltaError, OSError):  # its log was cleaned up, or the table was recreated
-            _cache.pop(uri, None)
-        table = open_table(uri)
+        table = _tables.newest(uri)
         if table is None:
             return {}
-        cached = _CachedTable(table)
-        cached.refresh()
-        _cache[uri] = cached
+        cached = _cache.get(uri)
+        if cached is None or cached.table is not table:  # it was opened anew
+            cached = _cache[uri] = _CachedTable(table)
+        try:
+            cached.refresh()
+        except OSError:
+            del _cache[uri]
+            raise
         return cached.marks
 
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 from threading import Lock
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
-
 from anabranch.core.settings import Settings
-from anabranch.lake import Commit, commit_history, latest_commit, open_table
+from anabranch.lake import Commit, commit_history, latest_commit
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import landing_table
+from anabranch.serve.open_tables import OpenTables
 
 _MOST = 50
 """Maximum number of commits that are searched for the first epoch that a view lacks."""
@@ -69,7 +67,7 @@ class Landing:
         return self._waiting[topic, epoch]
 
 
-_tables: dict[str, DeltaTable] = {}
+_tables = OpenTables()
 _lock = Lock()
 
 
@@ -77,7 +75,7 @@ def _commits(uri: str, limit: int | None = None) -> list[Commit]:
     """Returns the newest commit, or the ``limit`` newest ones. The table stays open, so that only new commits are
     read."""
     with _lock:
-        table = _opened(uri)
+        table = _tables.newest(uri)
         if table is None:
             return []
         return (
@@ -85,14 +83,3 @@ def _commits(uri: str, limit: int | None = None) -> list[Commit]:
             if limit
             else [committed for committed in [latest_commit(table)] if committed]
         )
-
-
-def _opened(uri: str) -> DeltaTable | None:
-    try:
-        if uri in _tables:
-            _tables[uri].update_incremental()
-            return _tables[uri]
-    except DeltaError:  # its log was cleaned up, or the table was recreated
-        _tables.pop(uri, None)
-    table = open_table(uri)
-    return _tables.setdefault(uri, table) if table is not None else None

@@ -102,7 +102,8 @@ class CloudEvents:
     def names(self, dataschema: object, contract: Contract, *, newest: bool) -> bool:
         """Whether a ``dataschema`` (None: there is none) names a contract, the ``newest`` of its type or an older
         one."""
-        if dataschema is None or (self.schemas == "any" and not str(dataschema).startswith(URN)):
+        others = isinstance(dataschema, str) and not dataschema.startswith(URN)
+        if dataschema is None or (self.schemas == "any" and others):
             return newest
         return dataschema in (contract.uri, *self.sent_schemas(contract.version))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from anabranch.change.run_progress import progress_files
 from anabranch.compute.batch.manifest import EXPIRED, builds_folder, expire, expired_manifests, manifest_path, manifests
 from anabranch.core.atomic_files import ATOMIC_FOLDERS, abandoned_drafts, locked
 from anabranch.core.engine.spark import HOLD, SCRATCH
-from anabranch.core.errors import Conflict, root_cause
+from anabranch.core.errors import Conflict
 from anabranch.core.settings import Settings
 from anabranch.core.storage import discard, listed, storage_of
 from anabranch.lake.layout import VersionRef, run_records, versions_below
 from anabranch.lake.streams.stream_checkpoint import delete
+from anabranch.operate.maintenance._by_version import of_each
 from anabranch.operate.maintenance._concurrent_files import size, touched
 from anabranch.operate.maintenance._report import DAY, HOUR, Action, ActionKind, Policy
 from anabranch.operate.runtime.airflow_parts import airflow_home
@@ -40,7 +41,7 @@ def builds(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action
     files of expired manifests, so that no file is left without a manifest. The newest outcomes are kept for
     estimates."""
     found = versions_below(settings, settings.home / "control" / "builds")
-    yield from _of_each(found, lambda ref: _builds_of(ref, policy, plan=plan))
+    yield from of_each(found, lambda ref: _builds_of(ref, policy, plan=plan))
 
 
 def _builds_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -73,7 +74,7 @@ def replays(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Actio
     """Deletes what replays left whose end was killed, the state files of those that ended long ago, and checkpoints
     that a later stream has replaced."""
     homes = (settings.home / "control" / "replays", settings.checkpoints / "replay")
-    yield from _of_each(versions_below(settings, *homes), lambda ref: _replays_of(ref, policy, plan=plan))
+    yield from of_each(versions_below(settings, *homes), lambda ref: _replays_of(ref, policy, plan=plan))
 
 
 def _replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -102,7 +103,7 @@ def _ended_replays_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterato
 def checkpoints(settings: Settings, policy: Policy, *, plan: bool) -> Iterator[Action]:
     """Deletes checkpoints of streams whose version was retired and dropped."""
     found = versions_below(settings, settings.checkpoints / "speed")
-    yield from _of_each(found, lambda ref: _checkpoint_of(ref, policy, plan=plan))
+    yield from of_each(found, lambda ref: _checkpoint_of(ref, policy, plan=plan))
 
 
 def _checkpoint_of(ref: VersionRef, policy: Policy, *, plan: bool) -> Iterator[Action]:
@@ -161,16 +162,6 @@ def _owner_has_ended(folder: Path, held: ExitStack) -> bool:
     except OSError:
         return False
     return True
-
-
-def _of_each(refs: Sequence[VersionRef], step: Callable[[VersionRef], Iterator[Action]]) -> Iterator[Action]:
-    """Calls ``step`` for each version. What fails at one, such as a file that can't be read, keeps only what is its."""
-    for ref in refs:
-        try:
-            yield from step(ref)
-        except Exception as error:  # the other versions are still processed
-            log.exception("%s", ref)
-            yield Action(ActionKind.FAILED, str(ref), root_cause(error))
 
 
 def _deleted(where: str, said: str, paths: list[Path], *, plan: bool) -> Iterator[Action]:

@@ -19,7 +19,7 @@ from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.decoding._append_times import with_held_times
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary, is_untimed
-from anabranch.ingest.landing.decoding._documents import JSON, json_of
+from anabranch.ingest.landing.decoding._documents import END, JSON, json_of, wrapped
 from anabranch.ingest.landing.decoding._epochs import needs_text
 from anabranch.ingest.landing.decoding._fast_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
@@ -30,11 +30,9 @@ from anabranch.ingest.landing.decoding._validity import (
     CONTRACT,
     CORRUPT,
     DATA,
-    END,
     is_valid,
     is_valid_typed,
     matching_contract,
-    wrapped,
 )
 from anabranch.ingest.landing.table.schema import (
     EVENT_DATE,

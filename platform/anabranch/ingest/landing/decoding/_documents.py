@@ -18,6 +18,8 @@ from anabranch.contracts.model.records import Mapped, Records, holds_json
 from anabranch.ingest.landing.decoding._readers import reader_of
 
 JSON: Final = "_json"
+END: Final = "_end"
+"""A field behind the event, in the object around it."""
 
 
 def json_of(records: Records) -> Column:
@@ -33,6 +35,12 @@ def json_of(records: Records) -> Column:
         case _:
             found = _documents(records)(F.col("value"))
     return F.when(F.col("partition") < 0, value).otherwise(found)
+
+
+def wrapped(text: Column) -> Column:
+    """A record's text inside an object, so that text after the event is an error: Spark stops after a text's first
+    value."""
+    return F.concat(F.lit('{"event":'), text, F.lit(f',"{END}":true}}'))
 
 
 def base64_of(value: Column) -> Column:

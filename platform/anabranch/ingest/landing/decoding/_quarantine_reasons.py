@@ -29,6 +29,8 @@ from anabranch.ingest.landing.table.schema import QUARANTINED
 
 UNREADABLE: Final = "unreadable: the engine's parser refuses it"
 """The reason of a record in which nothing wrong is found."""
+_DEEPEST: Final = 20
+"""So many levels are looked through for names that are there twice."""
 
 
 def with_reasons(rows: pa.Table, topic: Topic) -> pa.Table:
@@ -73,15 +75,16 @@ def reason(
         return "not_json: the value is no JSON object"
     if not isinstance(event, dict):
         return "not_json: the value is no JSON object"
-    mapping = topic.records
+    mapping, binary = topic.records, attributes(headers)
+    of_data = isinstance(mapping, Mapped) or binary is not None
     problems = (
         _wrong_by_mapping(topic, mapping, event, append_time, key, headers)
         if isinstance(mapping, Mapped)
         else _wrong(topic, mapping, event, append_time, loaded=loaded)
-        if (binary := attributes(headers)) is None
+        if binary is None
         else _wrong_in_headers(topic, mapping, {**binary, "data": event}, append_time, other_content(headers))
     )
-    found = next(problems, None) or UNREADABLE
+    found = next(problems, None) or _unreadable(event, "data." if of_data else "")
     # JSON can escape a lone surrogate, but no text column can hold it: without this, landing would stop here for ever.
     return found.encode("utf-8", "backslashreplace").decode()
 
@@ -118,6 +121,19 @@ def _wrong(
     if event.get("data") is None and event.get("data_base64") is not None:
         yield "envelope: data_base64 isn't read: the data of an event is a JSON object, in data"
     yield from contract_problems(named, event.get("data"))
+
+
+def _unreadable(event: Mapping[str, Any], path: str = "") -> str:
+    """UNREADABLE, with the first name that an object has twice: only one of its values may be as declared."""
+    twice = next(_repeated(event, path, _DEEPEST), None)
+    return f"{UNREADABLE}; {twice[:120]} is there twice" if twice else UNREADABLE
+
+
+def _repeated(value: Any, path: str, levels: int) -> Iterator[str]:
+    yield from (f"{path}{name}" for name in getattr(value, "repeated", ()))
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in below if levels else ():
+        yield from _repeated(each, f"{path}{name}.", levels - 1)
 
 
 def _wrong_in_headers(

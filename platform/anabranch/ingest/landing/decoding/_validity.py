@@ -23,17 +23,16 @@ from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
 from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.model.contract import URN, sent_name
-from anabranch.contracts.model.records import Mapped
+from anabranch.contracts.model.records import Mapped, Records
 from anabranch.ingest.landing.decoding._append_times import is_held
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data, received_at
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
-from anabranch.ingest.landing.decoding._documents import JSON
+from anabranch.ingest.landing.decoding._documents import END, JSON, wrapped
 from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double, loses_item
 from anabranch.ingest.landing.decoding._renames import json_step
 from anabranch.ingest.landing.decoding._text_rules import in_format, text_rules
 
 CORRUPT: Final = "_corrupt"
-END: Final = "_end"
 CONTRACT: Final = "_contract"
 """The contract that a record follows, as its index among the topic's; null if the topic doesn't have it."""
 DATA: Final = "_data"
@@ -48,10 +47,8 @@ _NOTHING: Final = "nothing"
 def is_valid(topic: Topic) -> Column:
     """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
-    enveloped = () if isinstance(topic.records, Mapped) else TEXTS
-    # As JSON has them: text of headers is never another type.
-    sent = F.col("_parsed.event")
-    strings = [*((sent[name], name, None) for name in enveloped), *_strings(topic, fields)]
+    sent = F.col("_parsed.event")  # text of headers is never another type
+    strings = [*((sent[name], name, None) for name in _texts(topic.records)), *_strings(topic, fields)]
     every = [
         *_one_value(topic),
         *_envelope(topic),
@@ -69,10 +66,10 @@ def is_valid_typed(topic: Topic) -> Column:
     return F.coalesce(reduce(and_, every), F.lit(False))
 
 
-def wrapped(text: Column) -> Column:
-    """A record's text inside an object, so that text after the event is an error: Spark stops after a text's first
-    value."""
-    return F.concat(F.lit('{"event":'), text, F.lit(f',"{END}":true}}'))
+def _texts(records: Records) -> tuple[str, ...]:
+    if isinstance(records, Mapped):
+        return ()
+    return (*TEXTS, "dataschema") if records.schemas == "any" else TEXTS  # else only one that is known will do
 
 
 def _is_one_value(topic: Topic) -> Column:
