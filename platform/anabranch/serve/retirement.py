@@ -43,10 +43,10 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
         raise _conflict("MIGRATION_ACTIVE", ref, what, "wait until it ends")
     now = datetime.fromtimestamp(unjumped(read_clock(ref.settings)), UTC)
     left = _readers_left_at(ref)
-    if now - left < grace:
+    if max(now - left, timedelta(0)) < grace:  # the clock may have been set back since
         wait = f"retire it after {left + grace:%Y-%m-%d %H:%M} UTC: until then a rollback may need it"
         raise _conflict("GRACE", ref, f"it has been without readers only since {left:%Y-%m-%d %H:%M:%S} UTC", wait)
-    pinned = named_readers(ref, now - grace)
+    pinned = named_readers(ref, now - grace) if grace else []
     if pinned:
         names = ", ".join(f"{each.name} ({each.last:%Y-%m-%d %H:%M:%S} UTC)" for each in pinned[:_SHOWN])
         more = f" and {len(pinned) - _SHOWN} more" if len(pinned) > _SHOWN else ""

@@ -170,6 +170,21 @@ def test_a_clock_that_is_set_ahead_retires_nothing_that_is_in_use(
     assert retired_versions(settings, VIEW) == frozenset()
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_no_grace_is_none_though_the_clock_was_set_since(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    """What has happened behind a jump, or before the clock was set back, seems to lie ahead."""
+    day = timedelta(days=1)
+    anabranch.read(VIEW, version=1, settings=settings, reader="dashboard-7")
+    if ahead:
+        now = note_clock(settings)
+        READING.write(settings.home / "maintenance" / "clock.json", replace(now, wall=now.wall - day.total_seconds()))
+    else:
+        monkeypatch.setattr(retirement, "_readers_left_at", lambda *_: datetime.now(UTC) + day)
+    assert 1 in gone(settings, grace=timedelta(0)).retired
+
+
 def test_names_are_kept_once_a_minute_whatever_they_are(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -410,10 +425,12 @@ def test_on_the_command_line(settings: Settings, monkeypatch: pytest.MonkeyPatch
 def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     from anabranch.serve import retirement
 
-    def slow(*given: Any) -> object:
-        set_route(settings, VIEW, {1: 10, 2: 90}, by="eve", why="some need it")
-        return _named_readers.named_readers(*given)
+    look = retirement._readers_left_at
 
-    monkeypatch.setattr(retirement, "named_readers", slow)
+    def slow(ref: VersionRef) -> datetime:
+        set_route(settings, VIEW, {1: 10, 2: 90}, by="eve", why="some need it")
+        return look(ref)
+
+    monkeypatch.setattr(retirement, "_readers_left_at", slow)
     assert refused(lambda: gone(settings)).code == "ROUTE_MOVED"
     assert retired_versions(settings, VIEW) == frozenset()
