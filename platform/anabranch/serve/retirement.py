@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
@@ -31,8 +32,9 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
     """
     _check_known(ref)
     _check_grace(grace)
-    route = route_of(ref.settings, ref.name)
-    if share := share_of(ref):
+    history = route_history(ref.settings, ref.name)
+    route = history[-1] if history else None
+    if share := share_of(ref) if route is None else route.shares.get(ref.version, 0):
         raise _conflict("READERS_LEFT", ref, f"{share} % of the view's readers have it", "move them first")
     if route is None:
         oldest = oldest_version(ref.settings, ref.name)
@@ -42,7 +44,7 @@ def retire(ref: VersionRef, *, by: str, why: str, grace: timedelta = GRACE) -> R
         what = f"a migration is moving the view's readers ({route})"
         raise _conflict("MIGRATION_ACTIVE", ref, what, "wait until it ends")
     now = datetime.fromtimestamp(unjumped(read_clock(ref.settings)), UTC)
-    left = _readers_left_at(ref)
+    left = _readers_left_at(ref, history)
     if max(now - left, timedelta(0)) < grace:  # the clock may have been set back since
         wait = f"retire it after {left + grace:%Y-%m-%d %H:%M} UTC: until then a rollback may need it"
         raise _conflict("GRACE", ref, f"it has been without readers only since {left:%Y-%m-%d %H:%M:%S} UTC", wait)
@@ -164,10 +166,9 @@ def _check_grace(grace: timedelta) -> None:
         ) from None
 
 
-def _readers_left_at(ref: VersionRef) -> datetime:
-    """When the version lost its last readers; if it never had any, when the view's first route was set, or the version
-    was created, if that was later."""
-    history = route_history(ref.settings, ref.name)
+def _readers_left_at(ref: VersionRef, history: Sequence[Route]) -> datetime:
+    """When the version, which has no readers in the newest route, lost its last ones; if it never had any, when the
+    view's first route was set, or the version was created, if that was later."""
     had = [n for n, route in enumerate(history) if route.shares.get(ref.version)]
     left, table = history[had[-1] + 1 if had else 0].changed_at, open_table(ref.speed_table)
     created_ms = table.metadata().created_time if table is not None else None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import anabranch
 import pytest
@@ -427,9 +426,9 @@ def test_two_changes_at_once_are_not_both_made(settings: Settings, monkeypatch: 
 
     look = retirement._readers_left_at
 
-    def slow(ref: VersionRef) -> datetime:
+    def slow(ref: VersionRef, history: Sequence[Route]) -> datetime:
         set_route(settings, VIEW, {1: 10, 2: 90}, by="eve", why="some need it")
-        return look(ref)
+        return look(ref, history)
 
     monkeypatch.setattr(retirement, "_readers_left_at", slow)
     assert refused(lambda: gone(settings)).code == "ROUTE_MOVED"
