@@ -266,7 +266,11 @@ def _application() -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
         if request["REQUEST_METHOD"] != "PUT" or not (faults.stop and request["PATH_INFO"].endswith(faults.of)):
             return
         before, faults.stop = faults.stop == "before", ""
-        own = [each.pid for each in psutil.net_connections("tcp") if each.laddr.port == int(request["REMOTE_PORT"])]
+        own = [
+            each.pid
+            for each in psutil.net_connections("tcp")
+            if each.laddr and each.laddr.port == int(request["REMOTE_PORT"])
+        ]
         client = psutil.Process(next(pid for pid in own if pid not in (None, os.getpid())))
         client.suspend()
         for stopped in (False, True) if before else ():  # it takes a moment
