@@ -8,6 +8,7 @@ the process has become idle after work, and what native libraries have freed is 
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def _collect() -> None:
     import pyarrow
     from pyspark import SparkContext
 
+    gc.collect()  # Python's proxies of the engine's objects are in cycles, and hold what these hold
     if (gateway := SparkContext._gateway) is not None:
         gateway.jvm.System.gc()
     pyarrow.default_memory_pool().release_unused()
