@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,6 @@ from anabranch.lake.file_commits import commit_move, commit_rewrite, data_files
 from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.log.delta_tables import delta_table, folder_of
 from deltalake import DeltaTable
-
-from support.object_store import ObjectStore
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("day", pa.date32())])
 DAY = date(2013, 1, 1)
@@ -97,8 +95,14 @@ def committed(kind: str, uri: str) -> int:
     return KINDS[kind][0](delta_table(uri), note(kind))
 
 
+def _mounted(folder: str, address: str, bucket: str) -> AbstractContextManager[None]:
+    from support.object_store import ObjectStore  # takes a second, which the others don't need
+
+    return mounted(Path(folder), ObjectStore(Path(folder), address, bucket))
+
+
 def main(kind: str, uri: str, *store: str) -> None:
-    with mounted(Path(store[0]), ObjectStore(Path(store[0]), *store[1:])) if store else nullcontext():
+    with _mounted(*store) if store else nullcontext():
         try:
             print(json.dumps(committed(kind, uri)))  # noqa: T201
         except AnabranchError as error:

@@ -182,7 +182,7 @@ def column_of(log: pa.Table, *path: str) -> list[Any]:
 
 def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
     """Read the newest epoch of each topic in a file from its Parquet footer. Needed when the log has no statistics: the
-    file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILEUNREADABLE."""
+    file is old, or the column is beyond those that Delta indexes. Raises BrokenState FILE_UNREADABLE."""
     try:
         with parquet_file(Path(path)) as file:
             return {topic: _newest(file, column) for topic, column in columns.items()}

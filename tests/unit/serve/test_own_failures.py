@@ -56,6 +56,15 @@ def fails(with_: Exception) -> Callable[..., Any]:
     return fail
 
 
+def failed_read(settings: Settings, monkeypatch: pytest.MonkeyPatch, cause: Exception) -> AnabranchError:
+    """What a reader gets when ``cause`` is raised while its rows are read."""
+    reading = anabranch.read(VIEW, settings=settings)
+    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(cause), [1]))
+    with pytest.raises(AnabranchError) as told:
+        reading.to_arrow()
+    return told.value
+
+
 @pytest.mark.parametrize(
     "own",
     [
@@ -68,11 +77,9 @@ def fails(with_: Exception) -> Callable[..., Any]:
 def test_memory_and_handles_of_the_readers_process(
     settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, own: Exception
 ) -> None:
-    reading = anabranch.read(VIEW, settings=settings)
-    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(own), [1]))
-    with pytest.raises(TryAgain) as told:
-        reading.to_arrow()
-    assert (told.value.code, counted) == ("READER_EXHAUSTED", [])
+    told = failed_read(settings, monkeypatch, own)
+    assert isinstance(told, TryAgain)
+    assert (told.code, counted) == ("READER_EXHAUSTED", [])
 
 
 @pytest.mark.parametrize(
@@ -90,11 +97,7 @@ def test_memory_and_handles_of_the_readers_process(
 def test_disk_and_rights_of_the_reader(
     settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, own: Exception, code: str
 ) -> None:
-    reading = anabranch.read(VIEW, settings=settings)
-    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(own), [1]))
-    with pytest.raises(AnabranchError) as told:
-        reading.to_arrow()
-    assert (told.value.code, counted) == (code, [])
+    assert (failed_read(settings, monkeypatch, own).code, counted) == (code, [])
 
 
 @pytest.mark.parametrize(
@@ -108,10 +111,7 @@ def test_a_file_of_the_version_that_nobody_may_read_counts(
     settings: Settings, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, denied: Exception
 ) -> None:
     """Else a version whose writer has the wrong umask would be moved to, and every reader fail."""
-    reading = anabranch.read(VIEW, settings=settings)
-    monkeypatch.setattr(Scan, "batches", lambda _: map(fails(denied), [1]))
-    with pytest.raises(BrokenState):
-        reading.to_arrow()
+    assert isinstance(failed_read(settings, monkeypatch, denied), BrokenState)
     assert counted == [("arrow", "FILE_UNREADABLE")]
 
 

@@ -10,6 +10,7 @@ from threading import Lock
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from anabranch.certify.certificates import Certificate, certificate_rows
 from anabranch.core.settings import Settings
@@ -77,18 +78,22 @@ def newest_summaries(settings: Settings) -> Mapping[tuple[str, int], Certificate
     """Returns the newest certificates by view and version. Reads only those recorded since the last call."""
     uri = certificates_table(settings)
     with _lock:
-        table = _tables.newest(uri)
-        if table is None:
-            return {}
-        cached = _cache.get(uri)
-        if cached is None or cached.table is not table:  # it was opened anew
-            cached = _cache[uri] = _CachedTable(table)
         try:
-            cached.refresh()
-        except OSError:
-            del _cache[uri]
-            raise
-        return cached.marks
+            return _refreshed(uri)
+        except (DeltaError, OSError):  # its files were merged and deleted just now
+            _cache.pop(uri, None)
+            return _refreshed(uri)
+
+
+def _refreshed(uri: str) -> Mapping[tuple[str, int], CertificateSummaries]:
+    table = _tables.newest(uri)
+    if table is None:
+        return {}
+    cached = _cache.get(uri)
+    if cached is None or cached.table is not table:  # it was opened anew
+        cached = _cache[uri] = _CachedTable(table)
+    cached.refresh()
+    return cached.marks
 
 
 def all_certificates(ref: VersionRef, partition: date | None) -> list[Certificate]:
