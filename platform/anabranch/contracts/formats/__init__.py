@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from anabranch._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from anabranch.contracts.formats._avro import avro_branches, avro_reader, is_avro_decimal, parsed_schema
+    from anabranch.contracts.formats._avro import (
+        avro_branches,
+        avro_reader,
+        avro_stream,
+        is_avro_decimal,
+        parsed_schema,
+    )
     from anabranch.contracts.formats._document import Undecodable, UnknownSchema, encode
     from anabranch.contracts.formats._protobuf import compiled_schema, protobuf_reader
     from anabranch.contracts.formats._shapes import shape_of
@@ -24,7 +30,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "_avro": ("avro_branches", "avro_reader", "is_avro_decimal", "parsed_schema"),
+            "_avro": ("avro_branches", "avro_reader", "avro_stream", "is_avro_decimal", "parsed_schema"),
             "_document": ("Undecodable", "UnknownSchema", "encode"),
             "_protobuf": ("compiled_schema", "protobuf_reader"),
             "_shapes": ("shape_of",),
@@ -38,6 +44,7 @@ __all__ = [
     "UnknownSchema",
     "avro_branches",
     "avro_reader",
+    "avro_stream",
     "compiled_schema",
     "encode",
     "head_of",

@@ -7,6 +7,7 @@ any depth or memory.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from io import BytesIO
@@ -22,7 +23,35 @@ Change = Callable[[Any], Any]
 _TYPES: Final = ("type", "items", "values")
 _PARSED: Final = "__fastavro_parsed"
 _NAMES: Final = "__named_schemas"
+_MOST_BYTES: Final = 10
+"""Of a number of 64 bits, which goes on behind each byte from 128 on."""
+_MAY_BE_LONGER: Final = re.compile(rb"[\x80-\xff]{%d}" % _MOST_BYTES)
 _WITHOUT_BYTES: Final = "an array of values without bytes can't be read: a record of a few bytes could hold any number"
+
+
+class _TooLong(ValueError):
+    """A number of more bytes than it may have."""
+
+
+class _Numbers(BytesIO):
+    """Refuses numbers of more than ten bytes, of which fastavro keeps some bits: it reads them byte by byte, and other
+    values in one piece."""
+
+    _run = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self._run = self._run + 1 if size == 1 and found >= b"\x80" else 0
+        if self._run == _MOST_BYTES:
+            raise _TooLong(f"a number of more than {_MOST_BYTES} bytes")
+        return found
+
+
+def avro_stream(value: bytes, begin: int = 0) -> BytesIO:
+    """Encoded values from ``begin`` on, for fastavro. Reading raises ValueError where a number is too long."""
+    stream = _Numbers(value) if _MAY_BE_LONGER.search(value, begin) else BytesIO(value)
+    stream.seek(begin)
+    return stream
 
 
 class AvroReader:
@@ -35,8 +64,7 @@ class AvroReader:
     def read(self, value: bytes, begin: int, of: str) -> Any:
         """What ``encode`` makes the JSON document of, for the value from ``begin`` on. Raises Undecodable; ``of`` names
         the schema in its text."""
-        stream = BytesIO(value)
-        stream.seek(begin)
+        stream = avro_stream(value, begin)
         try:
             found = fastavro.schemaless_reader(stream, self._schema, None)
         except Exception as error:  # whatever the library makes of bytes that aren't its own
@@ -56,6 +84,8 @@ class AvroReader:
 
 
 def _unread(error: Exception, place: int, of: str) -> str:
+    if isinstance(error, _TooLong):
+        return f"not_avro: at byte {place} is {error} ({of})"
     if isinstance(error, EOFError):
         return f"not_avro: it ends in the middle of a value, at byte {place} ({of})"
     if isinstance(error, (KeyError, IndexError)):

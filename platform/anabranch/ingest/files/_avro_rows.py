@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats import avro_branches, is_avro_decimal, parsed_schema
+from anabranch.contracts.formats import avro_branches, avro_stream, is_avro_decimal, parsed_schema
 from anabranch.ingest.files._json_lines import Unreadable
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -52,7 +52,7 @@ def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
 
     def rows() -> Iterator[Any]:
         for block in blocks:
-            data = block.bytes_  # type: ignore[attr-defined]  # its stubs lack it
+            data = avro_stream(block.bytes_.getvalue())  # type: ignore[attr-defined]  # its stubs lack it
             for _ in range(block.num_records):
                 yield convert(fastavro.schemaless_reader(data, parsed, None))
 
