@@ -1,5 +1,5 @@
-"""The number of an enum's symbol or of a union's branch counts from 0, and a number has ten bytes at most. fastavro takes
-a negative one from the end, and any number of bytes; the engine's decoder refuses both, and so do we."""
+"""The number of an enum's symbol or of a union's branch counts from 0, and a number has ten bytes at most. fastavro
+takes a negative one from the end, and any number of bytes; the engine's decoder refuses both, and so do we."""
 
 from __future__ import annotations
 
