@@ -123,15 +123,35 @@ def test_restrictions_that_fit_are_allowed() -> None:
     )
 
 
+def event(declared: Contract, **data: str) -> dict[str, Any]:
+    head = {"specversion": "1.0", "id": "1", "source": "/s", "type": "parcel.seen", "subject": "k"}
+    return {**head, "time": "2013-01-01T00:00:00Z", "dataschema": declared.uri, "data": data}
+
+
 def test_a_time_with_a_pattern_is_still_a_time() -> None:
     declared = contract(at={"type": "string", "format": "date-time", "pattern": "Z$"})
     schema = EventValidator([declared])
-    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "parcel.seen", "subject": "k"}
-    event |= {"time": "2013-01-01T00:00:00Z", "dataschema": declared.uri}
-    schema.check({**event, "data": {"at": "2013-01-01T00:00:00Z"}})
+    schema.check(event(declared, at="2013-01-01T00:00:00Z"))
     for wrong in ("0000-01-01T00:00:00Z", "2016-12-31T23:59:60Z", "2013-01-01T00:00:00+00:00"):
         with pytest.raises(BadInput):
-            schema.check({**event, "data": {"at": wrong}})
+            schema.check(event(declared, at=wrong))
+
+
+@pytest.mark.parametrize("pattern", [r"^.{1,9999}$", r"^\S{1,9999}$", r"^(?=.{1,9999}$)x+$"])
+def test_a_pattern_with_the_most_repetitions_is_checked_before_sending(pattern: str) -> None:
+    declared = contract(code={"type": "string", "pattern": pattern})
+    schema = EventValidator([declared])
+    schema.check(event(declared, code="x" * 9999))
+    with pytest.raises(BadInput):
+        schema.check(event(declared, code="x" * 10_000))
+
+
+def test_a_pattern_that_is_too_large_to_check_before_sending_is_named() -> None:
+    declared = contract(code={"type": "string", "pattern": "^(.{1,1000}){1,100}$"})
+    with pytest.raises(BadDefinition, match=r"pattern '.*' is too large to check records before") as error:
+        EventValidator([declared])
+    assert error.value.code == "CONTRACT_SCHEMA"
+    assert "landing checks records by it all the same" in error.value.state
 
 
 @pytest.fixture

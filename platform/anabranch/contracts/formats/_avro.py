@@ -7,69 +7,40 @@ any depth or memory.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from io import BytesIO
 from typing import Any, Final
 
 import fastavro
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
+from anabranch.contracts.formats._avro_values import AvroValues, NumberTooLong
 from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, finite
 
 Change = Callable[[Any], Any]
 _TYPES: Final = ("type", "items", "values")
 _PARSED: Final = "__fastavro_parsed"
 _NAMES: Final = "__named_schemas"
-_MOST_BYTES: Final = 10
-"""Of a number of 64 bits, which goes on behind each byte from 128 on."""
-_MAY_BE_LONGER: Final = re.compile(rb"[\x80-\xff]{%d}" % _MOST_BYTES)
 _WITHOUT_BYTES: Final = "an array of values without bytes can't be read: a record of a few bytes could hold any number"
-
-
-class _TooLong(ValueError):
-    """A number of more bytes than it may have."""
-
-
-class _Numbers(BytesIO):
-    """Refuses numbers of more than ten bytes, of which fastavro keeps some bits: it reads them byte by byte, and other
-    values in one piece."""
-
-    _run = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        self._run = self._run + 1 if size == 1 and found >= b"\x80" else 0
-        if self._run == _MOST_BYTES:
-            raise _TooLong(f"a number of more than {_MOST_BYTES} bytes")
-        return found
-
-
-def avro_stream(value: bytes, begin: int = 0) -> BytesIO:
-    """Encoded values from ``begin`` on, for fastavro. Reading raises ValueError where a number is too long."""
-    stream = _Numbers(value) if _MAY_BE_LONGER.search(value, begin) else BytesIO(value)
-    stream.seek(begin)
-    return stream
 
 
 class AvroReader:
     """Reads the records of one schema. Raises ValueError if it is no schema, or one that can't be read here."""
 
     def __init__(self, schema: RegisteredSchema) -> None:
-        self._schema, expanded = parsed_schema(schema)
-        self._change = _change(expanded, "data")
+        self._parsed, self._expanded = parsed_schema(schema)
+        self._change = _change(self._expanded, "data")
 
     def read(self, value: bytes, begin: int, of: str) -> Any:
         """What ``encode`` makes the JSON document of, for the value from ``begin`` on. Raises Undecodable; ``of`` names
         the schema in its text."""
-        stream = avro_stream(value, begin)
+        values = AvroValues(self._parsed, self._expanded, value, begin)
         try:
-            found = fastavro.schemaless_reader(stream, self._schema, None)
+            found = values.read()
         except Exception as error:  # whatever the library makes of bytes that aren't its own
-            raise Undecodable(_unread(error, stream.tell(), of)) from None
-        if (end := stream.tell()) != len(value):
+            raise Undecodable(_unread(error, values.place, of)) from None
+        if (end := values.place) != len(value):
             raise Undecodable(f"not_avro: {len(value) - end} bytes behind the value, from byte {end} on ({of})")
         if not isinstance(found, dict):
             raise Undecodable(f"not_avro: the value is no record ({of})")
@@ -84,7 +55,7 @@ class AvroReader:
 
 
 def _unread(error: Exception, place: int, of: str) -> str:
-    if isinstance(error, _TooLong):
+    if isinstance(error, NumberTooLong):
         return f"not_avro: at byte {place} is {error} ({of})"
     if isinstance(error, EOFError):
         return f"not_avro: it ends in the middle of a value, at byte {place} ({of})"

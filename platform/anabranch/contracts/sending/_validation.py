@@ -30,7 +30,7 @@ from anabranch.contracts.fields.patterns import validator_pattern
 from anabranch.contracts.fields.text_formats import format_checks, is_bytes
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.core.text import strict_json
 
 _INT64 = 2**63
@@ -42,6 +42,8 @@ _DATE_TIME = {
 }
 _WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^(?!0000)\d{4}-\d{2}-\d{2}$"}
 _TEXT = {"type": "string", "minLength": 1}
+_PATTERNS = jsonschema_rs.FancyRegexOptions(size_limit=2**26)
+"""Bytes of a compiled pattern. ``.{1,9999}`` needs some 15 million, and the default is 10."""
 
 
 def refused(field: str, reason: str, *, event_type: str, event_id: str) -> BadInput:
@@ -132,8 +134,18 @@ def envelope_schema(contract: Contract) -> dict[str, Any]:
 
 
 def compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
-    """A schema, ready to check."""
-    return jsonschema_rs.Draft4Validator(schema, validate_formats=True, formats=format_checks())
+    """A schema, ready to check. Raises BadDefinition CONTRACT_SCHEMA if a pattern is too large."""
+    try:
+        return jsonschema_rs.Draft4Validator(
+            schema, validate_formats=True, formats=format_checks(), pattern_options=_PATTERNS
+        )
+    except jsonschema_rs.ValidationError as error:  # Java read it
+        raise BadDefinition(
+            "CONTRACT_SCHEMA",
+            f"pattern {str(error.instance)[:200]!r} is too large to check records before they are sent",
+            state="nothing was sent; landing checks records by it all the same",
+            next_step="write a new version of the contract with fewer repetitions inside of repetitions",
+        ) from None
 
 
 def data_schema(contract: Contract) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats import avro_branches, avro_stream, is_avro_decimal, parsed_schema
+from anabranch.contracts.formats import AvroValues, avro_branches, is_avro_decimal, parsed_schema
 from anabranch.ingest.files._json_lines import Unreadable
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -52,9 +52,10 @@ def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
 
     def rows() -> Iterator[Any]:
         for block in blocks:
-            data = avro_stream(block.bytes_.getvalue())  # type: ignore[attr-defined]  # its stubs lack it
+            encoded = block.bytes_.getvalue()  # type: ignore[attr-defined]  # its stubs lack it
+            values = AvroValues(parsed, expanded, encoded)
             for _ in range(block.num_records):
-                yield convert(fastavro.schemaless_reader(data, parsed, None))
+                yield convert(values.read())
 
     read = rows()
     return (
