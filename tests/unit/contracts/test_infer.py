@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from anabranch.apps.cli.main import app
-from anabranch.contracts import Contract, PlainJson, Record, TimeField, load_declarations
+from anabranch.contracts import Contract, PlainJson, Record, TimeField, Topic, load_declarations
 from anabranch.contracts.model.contract import sent_name
 from anabranch.contracts.model.infer import infer
 from anabranch.contracts.model.inferred import Inferred
+from anabranch.contracts.sending import RecordCheck
 from anabranch.core.errors import BadInput
 from anabranch.core.project_folder import project_root
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -122,21 +123,31 @@ def test_without_candidates_the_record_itself_says_id_and_time(tmp_path: Path) -
 
 NAMES = st.text(max_size=3) | st.sampled_from(["a", "b", "A", "id", "at"])
 SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.sampled_from([
+    "2020-01-01T00:00:00Z", "2020-02-30T00:00:00Z", "2020-01-01T00:00:00.123456789+14:00", "2016-12-31T23:59:60Z",
+    "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "2020-01-01", "0000-01-01", "2020-W01-1", "20200101",
+    "1.00", "12:00:00", "24:00:00", "123e4567-e89b-12d3-a456-426614174000", "AA==",
+])  # fmt: skip
 VALUES = st.recursive(
-    SCALARS | st.text(),
+    SCALARS | st.text() | TEXTS,
     lambda child: st.lists(child, max_size=3) | st.dictionaries(NAMES, child, max_size=3),
     max_leaves=8,
 )
 
 
+@example([{"at": "0001-01-01T00:00:00+01:00"}])
 @given(st.lists(st.dictionaries(NAMES, VALUES), min_size=1, max_size=4))
-def test_of_any_sample_a_contract_is_made_that_can_be_declared(sample: list[dict[str, Any]]) -> None:
+def test_of_any_sample_a_contract_is_made_that_can_be_declared_and_takes_the_sample(
+    sample: list[dict[str, Any]],
+) -> None:
     found = inferred(sample)
     content = json.loads(found.contract_file())
     contract = Contract(content["name"], content["version"], content["schema"])
     for record in sample:
         required = {sent_name(name, contract.fields[name]) for name in contract.required}
         assert required <= {name for name, value in record.items() if value is not None}
+    check = RecordCheck(Topic("t", (contract,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)))
+    assert [check.problem(json.dumps(each).encode(), each) for each in sample] == [None] * len(sample)
 
 
 @pytest.mark.parametrize(

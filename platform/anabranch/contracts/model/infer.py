@@ -108,12 +108,12 @@ def _kind(value: Any) -> str:
 def _text_kind(text: str) -> str:
     try:
         if _DATE_TIME.fullmatch(text):
-            datetime.fromisoformat(text)
+            datetime.fromisoformat(text).astimezone(UTC)
             return "string date-time"
         if _DATE.fullmatch(text):
             date.fromisoformat(text)
             return "string date"
-    except ValueError:
+    except (ValueError, OverflowError):  # or a year before 1 or after 9999 in UTC, which landing can't read
         pass
     return next((f"string {name}" for name in TEXT_FORMATS if has_format(text, name)), "string")
 
