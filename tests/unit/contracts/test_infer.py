@@ -136,18 +136,20 @@ VALUES = st.recursive(
 
 
 @example([{"at": "0001-01-01T00:00:00+01:00"}])
+@example([{"a": "12345678901234567.00", "b": 1.25}, {"a": "1.00", "b": 12345678901234567}])
 @given(st.lists(st.dictionaries(NAMES, VALUES), min_size=1, max_size=4))
 def test_of_any_sample_a_contract_is_made_that_can_be_declared_and_takes_the_sample(
     sample: list[dict[str, Any]],
 ) -> None:
     found = inferred(sample)
-    content = json.loads(found.contract_file())
-    contract = Contract(content["name"], content["version"], content["schema"])
-    for record in sample:
-        required = {sent_name(name, contract.fields[name]) for name in contract.required}
-        assert required <= {name for name, value in record.items() if value is not None}
-    check = RecordCheck(Topic("t", (contract,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)))
-    assert [check.problem(json.dumps(each).encode(), each) for each in sample] == [None] * len(sample)
+    for proposed in (found, found.with_decimals(found.money)):
+        content = json.loads(proposed.contract_file())
+        contract = Contract(content["name"], content["version"], content["schema"])
+        for record in sample:
+            required = {sent_name(name, contract.fields[name]) for name in contract.required}
+            assert required <= {name for name, value in record.items() if value is not None}
+        check = RecordCheck(Topic("t", (contract,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)))
+        assert [check.problem(json.dumps(each).encode(), each) for each in sample] == [None] * len(sample)
 
 
 @pytest.mark.parametrize(

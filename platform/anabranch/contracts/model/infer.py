@@ -18,8 +18,9 @@ from anabranch.contracts.model.inferred import Inferred
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MONEY: Final = re.compile(r"-?\d+\.\d{2}", re.ASCII)
-_WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
+_MONEY: Final = re.compile(r"-?\d{1,16}\.\d{2}", re.ASCII)
+_WHOLE: Final = re.compile(r"-?\d{1,16}", re.ASCII)
+"""Of numbers that the proposed decimal holds."""
 _AS_DECIMAL: Final = 'looks like money; exact as {{"type": "{}", "format": "decimal", "precision": 18, "scale": 2}}'
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
 _COUNT: Final = re.compile(r"\d{9,19}(\.\d+)?", re.ASCII)
