@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,31 @@ def test_of_any_sample_a_contract_is_made_that_can_be_declared_and_takes_the_sam
             assert required <= {name for name, value in record.items() if value is not None}
         check = RecordCheck(Topic("t", (contract,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME)))
         assert [check.problem(json.dumps(each).encode(), each) for each in sample] == [None] * len(sample)
+
+
+HOSTILE = "x\nraise SystemExit(3)\n"
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [{HOSTILE: 1}, {"a": {HOSTILE: [1, "x"]}}, {"a\r\nraise SystemExit(3)": 1}, {"a\x0craise SystemExit(3)": 1}],
+)
+def test_names_in_records_are_no_code_of_the_declaration(sample: dict[str, Any], tmp_path: Path) -> None:
+    """It is loaded by every process of the project, and anyone who may write into the topic chooses the names."""
+    found = replace(inferred([sample]), origin='a"""\nraise SystemExit(3)\n"""\\')
+    (tmp_path / "payment.made.v1.json").write_text(found.contract_file())
+    (tmp_path / "payments.py").write_text(found.declaration("payments"))
+    assert load_declarations(tmp_path).topic("payments")
+    module = ast.parse(found.declaration("payments"))
+    assert [type(each) for each in module.body] == [ast.Expr, ast.ImportFrom, ast.ImportFrom, ast.Assign]
+
+
+def test_names_that_no_file_can_hold_are_left_out() -> None:
+    found = infer("payment.made", [r'{"a\ud800": 1, "b": 2}'])
+    assert "left out" in found.left_out[0]
+    assert list(found.fields) == ["b"]
+    found.contract_file().encode()
+    found.declaration("payments").encode()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ URN = "urn:anabranch:contract:"
 """What a ``dataschema`` of ours begins with."""
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f]{1,200}""")
+SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f\ud800-\udfff]{1,200}""")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _MAP = '{"type": "object", "additionalProperties": {"type": "string"}}'
 _INSIDE = {"array": "elements", "map": "values"}

@@ -15,6 +15,7 @@ from anabranch.contracts.fields.text_formats import TEXT_FORMATS, has_format, is
 from anabranch.contracts.model._samples import check_name, read_records
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
+from anabranch.core.text.terminal_text import in_one_line
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -123,7 +124,7 @@ def _object(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any]:
     properties, required = {}, []
     folded = [own_name(name).lower() for name in seen.fields]
     for name, child in seen.fields.items():
-        at = f"{path}{name}"
+        at = f"{path}{in_one_line(name)}"
         own = own_name(name)
         if not FIELD_NAME.fullmatch(own) or not SENT_NAME.fullmatch(name):
             left_out.append(f"{at}: left out, no column can be named for it")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from anabranch.contracts.fields.null_values import as_written
 from anabranch.contracts.fields.text_formats import is_plain
+from anabranch.core.text.terminal_text import in_one_line
+
+_QUOTES: Final = re.compile(r'["\\]')
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Inferred:
 
     def declaration(self, topic: str, in_kafka: str = "") -> str:
         """The Python module that declares the topic. ``in_kafka``: its name there."""
-        unsure = [f"# {line}" for line in self.left_out]
+        unsure = [f"# {in_one_line(line)}" for line in self.left_out]
         ident = f'"{self.id}"' if self.id else "Record.OFFSET"
         why_id, other = self._why_id
         other_name = in_kafka not in ("", topic)
@@ -96,9 +100,9 @@ class Inferred:
             *(f"        {each}," for each in self.arguments),
         ]
         names = sorted(["Contract", *([self.format] if arguments else []), *used, "Topic"])
-        origin = self.origin or f"{self.records:,} records"
+        origin = in_one_line(self.origin) or f"{self.records:,} records"
         lines = [
-            f'"""Topic {topic}, inferred from {origin}. Check what the comments say."""',
+            f'"""Topic {topic}, inferred from {_QUOTES.sub("?", origin)}. Check what the comments say."""',
             "",
             *(["from datetime import timedelta"] if self.lateness else []),
             "from pathlib import Path",

@@ -1,4 +1,4 @@
-"""Escapes control characters in text from outside before it is printed in a terminal."""
+"""Escapes control characters in text from outside before it is printed in a terminal, or written into a comment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 def printable(text: str) -> str:
     """``text`` with control characters escaped: otherwise an event could move the cursor or rename the window."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def in_one_line(text: str) -> str:
+    """``text`` with everything escaped that isn't printable, line breaks too: it can't end a comment."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def cell(text: str) -> str:
