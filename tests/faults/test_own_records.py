@@ -25,7 +25,7 @@ DECLARED = """
 from anabranch.contracts import Contract, Header, PlainJson, Topic
 
 SALE = Contract("sale.made", 1, {{"type": "object", "properties": {{"cents": {{"type": "integer"}}}}}})
-VOID = Contract("sale.void", 1, {{"type": "object"}})
+VOID = Contract("sale.void", 1, {{"type": "object", "properties": {{"why": {{"type": "string"}}}}}})
 BILL = Contract("bill.paid", 1, {{"type": "object", "required": ["bill"], "properties": {{
     "bill": {{"type": "string"}}, "at": {{"type": "string", "format": "date-time"}}}}}})
 PUSH = Contract("bill.pushed", 1, BILL.schema)

@@ -143,6 +143,7 @@ VALUES = st.recursive(
 def test_of_any_sample_a_contract_is_made_that_can_be_declared_and_takes_the_sample(
     sample: list[dict[str, Any]],
 ) -> None:
+    sample = [{**each, "always": 1} for each in sample]
     found = inferred(sample)
     for proposed in (found, found.with_decimals(found.money)):
         content = json.loads(proposed.contract_file())
@@ -159,7 +160,12 @@ HOSTILE = "x\nraise SystemExit(3)\n"
 
 @pytest.mark.parametrize(
     "sample",
-    [{HOSTILE: 1}, {"a": {HOSTILE: [1, "x"]}}, {"a\r\nraise SystemExit(3)": 1}, {"a\x0craise SystemExit(3)": 1}],
+    [
+        {HOSTILE: 1, "n": 1},
+        {"a": {HOSTILE: [1, "x"], "n": 1}},
+        {"a\r\nraise SystemExit(3)": 1, "n": 1},
+        {"a\x0craise SystemExit(3)": 1, "n": 1},
+    ],
 )
 def test_names_in_records_are_no_code_of_the_declaration(sample: dict[str, Any], tmp_path: Path) -> None:
     """It is loaded by every process of the project, and anyone who may write into the topic chooses the names."""
@@ -169,6 +175,28 @@ def test_names_in_records_are_no_code_of_the_declaration(sample: dict[str, Any],
     assert load_declarations(tmp_path).topic("payments")
     module = ast.parse(found.declaration("payments"))
     assert [type(each) for each in module.body] == [ast.Expr, ast.ImportFrom, ast.ImportFrom, ast.Assign]
+
+
+EMPTY: Any = {}
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        (EMPTY, "extra: left out, it has no fields"),
+        ({"": 1}, "extra: left out, it has no fields"),
+        ({"deeper": EMPTY}, "extra: left out, it has no fields"),
+        ([EMPTY], "extra: left out, its items have no fields"),
+        ({str(n): EMPTY for n in range(30)}, "extra: left out, it has no fields"),
+    ],
+)
+def test_an_object_without_fields_is_left_out(field: Any, why: str) -> None:
+    """Parquet can't hold one, and landing of the topic would end at the first record."""
+    found = inferred([{"n": 1, "extra": field}])
+    assert list(found.fields) == ["n"]
+    assert why in found.left_out
+    with pytest.raises(BadInput, match=r"the sample has no field that a column can hold: extra.*: left out"):
+        inferred([{"extra": field}])
 
 
 def test_names_that_no_file_can_hold_are_left_out() -> None:

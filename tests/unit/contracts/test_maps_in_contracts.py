@@ -107,8 +107,8 @@ def test_values_grow_like_items_of_arrays() -> None:
 @pytest.mark.parametrize(
     ("was", "now", "what"),
     [
-        ({"type": "object", "properties": {}}, TEXTS, "data.m was object and is map"),
-        (TEXTS, {"type": "object", "properties": {}}, "data.m was map and is object"),
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, TEXTS, "data.m was object and is map"),
+        (TEXTS, {"type": "object", "properties": {"a": {"type": "string"}}}, "data.m was map and is object"),
         (TEXTS, COUNTS, "data.m.* was string and is integer"),
         (shops(a=TEXTS), shops(a=COUNTS), "data.m.*.a.* was string and is integer"),
     ],
@@ -167,7 +167,7 @@ AVRO = json.dumps(
     [
         ({"counts": TEXTS}, "data.counts.* is a integer in the schema, and a string in the contract"),
         (
-            {"counts": {"type": "object", "properties": {}}},
+            {"counts": {"type": "object", "properties": {"n": {"type": "integer"}}}},
             "data.counts is a map in the schema, and a object in the contract",
         ),
         ({"where": COUNTS}, "data.where is a object in the schema, and a map in the contract"),

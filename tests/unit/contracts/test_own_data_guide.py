@@ -191,7 +191,13 @@ def test_its_events_of_others_are_declared_and_refused_as_it_says() -> None:
     events = found["ORDER_EVENTS"]
     assert isinstance(events, CloudEvents)
     kinds = ("order.placed", 1), ("order.placed", 2), ("order.cancelled", 1)
-    topic = Topic("orders", tuple(Contract(name, n, {"type": "object"}) for name, n in kinds), records=events)
+    topic = Topic(
+        "orders",
+        tuple(
+            Contract(name, n, {"type": "object", "properties": {"orderId": {"type": "string"}}}) for name, n in kinds
+        ),
+        records=events,
+    )
     event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.OrderPlaced"}
     for more, says in (
         ({"data": {}}, UNREADABLE),

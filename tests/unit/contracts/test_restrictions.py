@@ -123,6 +123,36 @@ def test_restrictions_that_fit_are_allowed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {}},
+        {"type": "array", "items": {"type": "object"}},
+        {"type": "object", "additionalProperties": {"type": "object", "properties": {}}},
+        {"type": "object", "properties": {"deeper": {"type": ["object", "null"]}}},
+    ],
+)
+def test_an_object_without_fields_is_refused(node: dict[str, Any]) -> None:
+    """Parquet can't hold one, and landing of the topic would end at the first record."""
+    assert "an object without fields, which no column can hold" in refused(extra=node)
+    with pytest.raises(BadDefinition, match=r"parcel\.seen v1: data: an object without fields"):
+        contract()
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        ({"type": "string", "required": ["b"]}, "required of a string"),
+        ({"type": "string", "properties": {"a": TEXT}}, "properties of a string"),
+        ({"type": "object", "properties": {"a": TEXT}, "items": TEXT}, "items of a object"),
+        ({"type": "array", "items": TEXT, "properties": {"a": TEXT}}, "properties of a array"),
+    ],
+)
+def test_what_belongs_to_another_type_is_refused(node: dict[str, Any], says: str) -> None:
+    assert refused(x=node) == f"parcel.seen v1: data.x: {says}"
+
+
 def event(declared: Contract, **data: str) -> dict[str, Any]:
     head = {"specversion": "1.0", "id": "1", "source": "/s", "type": "parcel.seen", "subject": "k"}
     return {**head, "time": "2013-01-01T00:00:00Z", "dataschema": declared.uri, "data": data}

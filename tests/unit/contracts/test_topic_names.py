@@ -13,7 +13,8 @@ from anabranch.core.errors import BadDefinition, BadInput
 pytestmark = pytest.mark.unit
 PLACED = Contract("order.placed", 1, {"type": "object", "properties": {"orderId": {"type": "string"}}})
 FILE = """from anabranch.contracts import Contract, Topic
-{0} = Topic("{0}", (Contract("{1}", 1, {{"type": "object", "properties": {{}}}}),), kafka_topic="{2}")
+SCHEMA = {{"type": "object", "properties": {{"n": {{"type": "integer"}}}}}}
+{0} = Topic("{0}", (Contract("{1}", 1, SCHEMA),), kafka_topic="{2}")
 """
 
 

@@ -140,7 +140,7 @@ def test_a_producer_that_is_not_open_says_so(nobody: Settings) -> None:
     assert caught.value.code == "PRODUCER_CLOSED"
 
 
-MADE = Contract("thing.made", 1, {"type": "object", "properties": {}})
+MADE = Contract("thing.made", 1, {"type": "object", "properties": {"n": {"type": "integer"}}})
 
 
 def test_records_that_fit_alone_are_never_refused_for_the_others_of_their_set(

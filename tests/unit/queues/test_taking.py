@@ -25,7 +25,7 @@ from anabranch.ingest.queues._taking import Taker, _Delivery
 from support.processes import eventually
 
 pytestmark = pytest.mark.unit
-TOPIC = Topic("sales", (Contract("sale.made", 1, {"type": "object"}),))
+TOPIC = Topic("sales", (Contract("sale.made", 1, {"type": "object", "properties": {"cents": {"type": "integer"}}}),))
 
 
 @pytest.fixture

@@ -386,7 +386,8 @@ def test_the_broker_is_asked_for_a_topic_by_its_name_there(
     contracts.mkdir(parents=True)
     (contracts / "orders.py").write_text(
         "from datetime import timedelta\nfrom anabranch.contracts import Contract, Topic\n"
-        'ORDERS = Topic("orders", (Contract("order.placed", 1, {"type": "object", "properties": {}}),), '
+        'SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}\n'
+        'ORDERS = Topic("orders", (Contract("order.placed", 1, SCHEMA),), '
         'kafka_topic="prod.orders-v2", retention_alarm=timedelta(days=400))\n'
     )
     settings, asked = settings.model_copy(update={"project": tmp_path}), list[str]()

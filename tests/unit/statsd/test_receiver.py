@@ -127,7 +127,9 @@ def test_it_is_a_part_where_a_topic_is_named_that_carries_metrics(settings: Sett
     with pytest.raises(BadInput, match="NO_METRICS"):
         parts_named(without, ["statsd"])
     check_topic(settings, Declarations({"metrics": METRICS}))
-    other = Topic("metrics", (Contract("sale.made", 1, {"type": "object"}),))
+    other = Topic(
+        "metrics", (Contract("sale.made", 1, {"type": "object", "properties": {"cents": {"type": "integer"}}}),)
+    )
     for topics in ({}, {"metrics": other}):
         with pytest.raises(BadInput, match="STATSD_TOPIC"):
             check_topic(settings, Declarations(topics))

@@ -92,6 +92,12 @@ def _object(fields: Iterator[tuple[str, bool, Any]], path: str, left_out: list[s
     return {"type": "object", **({"required": required} if required else {}), "properties": properties}
 
 
+def _with_fields(node: Node) -> Node:
+    if not node["properties"]:
+        raise _LeftOutError("it has no fields")
+    return node
+
+
 def _avro_record(schema: Any, path: str, left_out: list[str]) -> Node:
     from anabranch.contracts.formats._avro import avro_branches
 
@@ -109,7 +115,7 @@ def _avro_node(schema: Any, path: str, left_out: list[str]) -> Node:
         return _avro_decimal(only)
     kind = only["type"]
     if kind in ("record", "error"):
-        return _avro_record(only, f"{path}.", left_out)
+        return _with_fields(_avro_record(only, f"{path}.", left_out))
     if kind == "enum":
         return {"type": "string", "description": f"one of {', '.join(only['symbols'])}"}
     if kind == "map":
@@ -173,7 +179,7 @@ def _protobuf_node(field: Any, path: str, left_out: list[str]) -> Node:
     elif field.message_type.full_name.startswith("google.protobuf."):
         raise _LeftOutError(f"its type is open ({field.message_type.full_name})")
     else:
-        node = _message(field.message_type, f"{path}.", left_out)
+        node = _with_fields(_message(field.message_type, f"{path}.", left_out))
     return {"type": "array", "items": _inside(node)} if field.is_repeated else node
 
 

@@ -34,6 +34,7 @@ FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f\ud800-\udfff]{1,200}""")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _MAP = '{"type": "object", "additionalProperties": {"type": "string"}}'
+_OF_ONE_TYPE = {"properties": "object", "required": "object", "items": "array"}
 _INSIDE = {"array": "elements", "map": "values"}
 _KEYWORDS = {
     "type", "properties", "required", "items", "format", "enum", "minimum", "maximum", "pattern",
@@ -171,28 +172,24 @@ def _nodes(path: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[st
     known, sent_by = dict[str, str](), dict[str, str]()
     for name, child in node.get("properties", {}).items():
         if not FIELD_NAME.fullmatch(name):
-            raise BadDefinition(
-                "CONTRACT_SCHEMA",
+            raise _wrong(
                 f"{path}.{name}: names of fields may hold the letters A to Z, digits and _ only",
-                next_step='name it so, and say what it is called in the records: "sent_as": "..."',
+                'name it so, and say what it is called in the records: "sent_as": "..."',
             )
         if not isinstance(child.get("sent_as", name), str) or not SENT_NAME.fullmatch(sent := sent_name(name, child)):
-            raise BadDefinition(
-                "CONTRACT_SCHEMA",
+            raise _wrong(
                 f"{path}.{name}: sent_as is {child['sent_as']!r}, which no field can be read by",
-                next_step="give its name in the records, without quotes, backslashes and control characters",
+                "give its name in the records, without quotes, backslashes and control characters",
             )
         if (other := sent_by.setdefault(sent, name)) != name:
-            raise BadDefinition(
-                "CONTRACT_SCHEMA",
+            raise _wrong(
                 f"{path}: {other} and {name} are both sent as {sent!r}",
-                next_step="leave one of them out: a view can use a field twice",
+                "leave one of them out: a view can use a field twice",
             )
         if (other := known.setdefault(name.lower(), name)) != name:
-            raise BadDefinition(
-                "CONTRACT_SCHEMA",
+            raise _wrong(
                 f"{path}: {other} and {name} differ in case only, and engines can't tell such columns apart",
-                next_step="leave one of them out of the contract: it stays in the raw bytes",
+                "leave one of them out of the contract: it stays in the raw bytes",
             )
         yield from _nodes(f"{path}.{name}", child)
     if "items" in node:
@@ -208,40 +205,46 @@ def _check_node(path: str, node: Mapping[str, Any]) -> None:
     unknown = set(node) - _KEYWORDS
     if unknown:
         or_null = '. What may be null is written "type": ["string", "null"]' if unknown & {"anyOf", "oneOf"} else ""
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: landing can't check {', '.join(sorted(unknown))}",
-            next_step=f"leave them out of the contract; a view or an expectation can check more{or_null}",
+            f"leave them out of the contract; a view or an expectation can check more{or_null}",
         )
     kind = node.get("type")
+    for keyword, owner in _OF_ONE_TYPE.items():
+        if keyword in node and kind != owner:
+            raise _wrong(
+                f"{path}: {keyword} of a {kind}",
+                f"leave it out: {keyword} {'are' if keyword == 'properties' else 'is'} for an {owner}",
+            )
     unchecked = set(node) & {"required", "enum", "minimum", "maximum", "pattern"}
     if unchecked and (around := "array" if "[]" in path else "map" if ".*" in path else ""):
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: {sorted(unchecked)} isn't checked inside of {around}s",
-            next_step=f"describe the {around} as a whole, or check its {_INSIDE[around]} in a view",
+            f"describe the {around} as a whole, or check its {_INSIDE[around]} in a view",
         )
     if kind == "object":
         missing = set(node.get("required", ())) - set(node.get("properties", {}))
         if missing:
-            raise BadDefinition(
-                "CONTRACT_SCHEMA",
+            raise _wrong(
                 f"{path}: required but not described: {sorted(missing)}",
-                next_step="describe them under properties, or don't require them",
+                "describe them under properties, or don't require them",
             )
     elif kind == "array":
         if "items" not in node:
-            raise BadDefinition(
-                "CONTRACT_SCHEMA", f"{path}: an array needs items of one type", next_step="give items one type"
-            )
+            raise _wrong(f"{path}: an array needs items of one type", "give items one type")
     elif not isinstance(kind, str) or kind not in _SCALARS:
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: type {kind!r} is none of {sorted(_SCALARS)}, object, array",
-            next_step="use one of these",
+            "use one of these",
         )
     check_decimal(path, node)
     check_restrictions(path, node)
+    if kind == "object" and not node.get("properties") and not is_map(node):
+        raise _wrong(
+            f"{path}: an object without fields, which no column can hold",
+            "describe a field of it, which needn't be there, or leave it out: it stays in the raw bytes. A map is "
+            f"written {_MAP}",
+        )
 
 
 def _check_form(path: str, node: Mapping[str, Any]) -> None:
@@ -254,34 +257,32 @@ def _check_form(path: str, node: Mapping[str, Any]) -> None:
         described.append((f"{path}[]", node["items"]))
     for what, given in described:
         if not isinstance(given, Mapping):
-            raise BadDefinition(
-                "CONTRACT_SCHEMA", f"{what}: {given!r} is no object", next_step='write a field as {"type": "string"}'
-            )
+            raise _wrong(f"{what}: {given!r} is no object", 'write a field as {"type": "string"}')
     if not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: required: {required!r} is no list of names",
-            next_step='list the names of fields: "required": ["id"]',
+            'list the names of fields: "required": ["id"]',
         )
 
 
 def _check_map(path: str, node: Mapping[str, Any]) -> None:
     values = node["additionalProperties"]
     if not isinstance(values, Mapping):
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: landing can't check additionalProperties: {json.dumps(values)}",
-            next_step=f"leave it out: fields that aren't named are always allowed. A map gives a type: {_MAP}",
+            f"leave it out: fields that aren't named are always allowed. A map gives a type: {_MAP}",
         )
     if "properties" in node or "required" in node:
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: it has named fields and additionalProperties, so it is neither an object nor a map",
-            next_step=f"describe named fields only, or a map only: {_MAP}",
+            f"describe named fields only, or a map only: {_MAP}",
         )
     if node.get("type") != "object":
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
+        raise _wrong(
             f"{path}: additionalProperties of a {node.get('type')!r}",
-            next_step=f"write a map as {_MAP}",
+            f"write a map as {_MAP}",
         )
+
+
+def _wrong(what: str, next_step: str) -> BadDefinition:
+    return BadDefinition("CONTRACT_SCHEMA", what, next_step=next_step)

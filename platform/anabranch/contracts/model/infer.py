@@ -15,6 +15,7 @@ from anabranch.contracts.fields.text_formats import TEXT_FORMATS, has_format, is
 from anabranch.contracts.model._samples import check_name, read_records
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
+from anabranch.core.errors import BadInput
 from anabranch.core.text.terminal_text import in_one_line
 
 _DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -24,6 +25,7 @@ _WHOLE: Final = re.compile(r"-?\d{1,16}", re.ASCII)
 """Of numbers that the proposed decimal holds."""
 _AS_DECIMAL: Final = 'looks like money; exact as {{"type": "{}", "format": "decimal", "precision": 18, "scale": 2}}'
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", re.ASCII)
+NO_FIELDS: Final = "give other records; what has no fields may be declared as Raw"
 _COUNT: Final = re.compile(r"\d{9,19}(\.\d+)?", re.ASCII)
 _MOSTLY: Final = 0.8
 _FIRST_YEAR, _LAST_YEAR = 1990, 2100
@@ -87,11 +89,15 @@ def infer(name: str, lines: Iterable[str], *, broken: bool = False) -> Inferred:
 
 
 def infer_records(name: str, records: Iterable[Mapping[str, Any]], left_out: list[str]) -> Inferred:
-    """The same from records that were read. ``left_out``: what is known to be left out already."""
+    """The same from records that were read. ``left_out``: what is known to be left out already. Raises BadInput
+    SAMPLE."""
     root = _Seen()
     for record in records:
         root.add(dict(record))
     schema = _object(root, "", left_out)
+    if not schema["properties"]:
+        why = "; ".join(left_out[:3]) or "its objects are empty"
+        raise BadInput("SAMPLE", f"the sample has no field that a column can hold: {why}", next_step=NO_FIELDS)
     money = tuple(own for own, node in schema["properties"].items() if _is_money(root.fields[sent_name(own, node)]))
     guessed = _id_of(root, schema), _time_of(root, schema)
     return Inferred(name, schema, tuple(left_out), root.count, *guessed, money=money)
@@ -159,11 +165,16 @@ def _node(seen: _Seen, path: str, left_out: list[str]) -> dict[str, Any] | None:
         return None
     (kind,) = kinds
     if kind == "object":
-        return _map(seen, path, left_out) or _object(seen, f"{path}.", left_out)
+        found = _map(seen, path, left_out) or _object(seen, f"{path}.", left_out)
+        if found.get("properties") == {}:
+            left_out.append(f"{path}: left out, it has no fields")
+            return None
+        return found
     if kind == "array":
         items = _inside(seen.items, f"{path}[]", left_out) if seen.items else None
         if items is None:
-            left_out.append(f"{path}: left out, its items have no single type")
+            lack = "fields" if seen.items and seen.items.kinds == {"object"} else "single type"
+            left_out.append(f"{path}: left out, its items have no {lack}")
             return None
         return {"type": "array", "items": items}
     if kind == "integer beyond 64 bits":

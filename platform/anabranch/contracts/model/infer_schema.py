@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from anabranch.contracts.fields.field_types import is_map
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.fields.text_formats import is_plain
 from anabranch.contracts.model._samples import check_name
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME
-from anabranch.contracts.model.infer import is_named_id, own_name, time_rank
+from anabranch.contracts.model.infer import NO_FIELDS, is_named_id, own_name, time_rank
 from anabranch.contracts.model.inferred import Inferred
 from anabranch.core.errors import BadInput
 
@@ -31,6 +30,8 @@ def infer_from_schema(name: str, schema: RegisteredSchema, origin: str, argument
         raise BadInput("SAMPLE", f"{origin}: {error}", next_step="give the schema of a record") from None
     left_out = list(shape.left_out)
     found = _declared(shape.node, "", left_out)
+    if found is None:
+        raise BadInput("SAMPLE", f"{origin}: it has no field that a column can hold", next_step=NO_FIELDS)
     fields = found["properties"]
     ids = [field for field, node in fields.items() if _is_plain(node, ("string", "integer"))]
     times = [field for field, node in fields.items() if node.get("format") == "date-time"]
@@ -52,22 +53,29 @@ def _is_plain(node: Mapping[str, Any], types: tuple[str, ...]) -> bool:
     return node["type"] in types and is_plain(node)
 
 
-def _declared(node: Mapping[str, Any], path: str, left_out: list[str]) -> dict[str, Any]:
-    """The node with names that columns can have."""
-    if node["type"] == "array":
-        return {**node, "items": _declared(node["items"], f"{path}[].", left_out)}
-    if is_map(node):
-        return {**node, "additionalProperties": _declared(node["additionalProperties"], f"{path}*.", left_out)}
+def _declared(node: Mapping[str, Any], path: str, left_out: list[str]) -> dict[str, Any] | None:
+    """The node with names that columns can have; None if it is an object without any."""
+    for inner, at in (("items", f"{path}[]"), ("additionalProperties", f"{path}.*")):
+        if inner in node:
+            found = _declared(node[inner], at, left_out)
+            return None if found is None else {**node, inner: found}
     if node["type"] != "object":
         return dict(node)
     properties: dict[str, Any] = {}
     names = {sent: own_name(sent) for sent in node["properties"]}
+    folded = [own.lower() for own in names.values()]
     for sent, child in node["properties"].items():
-        own = names[sent]
+        own, at = names[sent], f"{path}.{sent}".lstrip(".")
         if not FIELD_NAME.fullmatch(own) or not SENT_NAME.fullmatch(sent):
-            left_out.append(f"{path}{sent}: left out, no column can be named for it")
-            continue
-        found = _declared(child, f"{path}{sent}.", left_out)
-        properties[own] = {**found, "sent_as": sent} if own != sent else found
+            left_out.append(f"{at}: left out, no column can be named for it")
+        elif folded.count(own.lower()) > 1:
+            left_out.append(f"{at}: left out, another field has the same name for a column")
+        elif (kept := _declared(child, at, left_out)) is None:
+            left_out.append(f"{at}: left out, it has no fields")
+        else:
+            properties[own] = {**kept, "sent_as": sent} if own != sent else kept
+    if not properties:
+        return None
     required = [names[sent] for sent in node.get("required", ()) if names[sent] in properties]
-    return {**node, **({"required": required} if required else {}), "properties": properties}
+    said = {key: value for key, value in node.items() if key != "required"}
+    return {**said, **({"required": required} if required else {}), "properties": properties}
