@@ -32,6 +32,7 @@ EXTRAS: Final = MappingProxyType(
         "polars": "polars",
         "psycopg": "airflow",
         "pyspark": "spark",
+        "regex": "kafka",
         "starlette": "http",
         "uvicorn": "http",
     }

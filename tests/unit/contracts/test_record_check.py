@@ -82,6 +82,12 @@ OTHERS = CloudEvents(types={"com.example.ThingSeen": "a.seen"}, schemas={"x/1": 
         ({"dataschema": "x/3"}, "type"),
         ({"type": "com.example.Thing"}, "type"),
         ({"time": "noon"}, "time"),
+        ({"dataschema": None}, None),
+        ({"dataschema": None, "data": {"old": 1}}, "data.new"),
+        ({"specversion": "1.0.2"}, None),
+        ({"specversion": "2.0"}, "specversion"),
+        ({"subject": None}, None),
+        ({"subject": ""}, "subject"),
     ],
 )
 def test_events_of_others_are_held_to_what_the_topic_says(changed: dict[str, Any], wrong: str | None) -> None:
@@ -91,6 +97,41 @@ def test_events_of_others_are_held_to_what_the_topic_says(changed: dict[str, Any
     assert (problem and problem[0]) == wrong
     strict = RecordCheck(Topic("things", (SEEN, SEEN_SINCE))).problem(json.dumps(content).encode(), content)
     assert (strict is None) == (content["type"] == "a.seen"), "the default takes ours only"
+
+
+def test_an_event_that_names_no_schema_is_of_the_newest_version() -> None:
+    check = RecordCheck(Topic("things", (SEEN, SEEN_SINCE), records=OTHERS))
+    content = {name: value for name, value in EVENT.items() if name != "dataschema"}
+    assert check.problem(b"{}", content) is None
+    problem = check.problem(b"{}", {**content, "data": {"old": 1}})
+    assert problem is not None
+    assert problem[0] == "data.new"
+
+
+TEXT = {"type": "string"}
+BILL = {"bill": {**TEXT, "sent_as": "billId"}, "shop": TEXT, "n": {"type": "integer"}}
+PAID = Contract("bill.paid", 1, {"type": "object", "properties": BILL})
+
+
+@pytest.mark.parametrize(
+    ("ident", "data", "wrong"),
+    [
+        ("bill", {"billId": "a"}, None),
+        ("bill", {}, ("billId", "is missing, and it is the record's id")),
+        ("bill", {"billId": None}, ("billId", "is missing, and it is the record's id")),
+        ("bill", {"billId": ""}, ("billId", "is empty, and it is the record's id")),
+        (("bill", "n"), {"billId": "", "n": 1}, None),
+        (("bill", "n"), {"billId": "a"}, ("n", "is missing, and it is the record's id")),
+        ("bill", {"billId": "a", "shop": ""}, ("shop", "is empty, and it is the record's subject")),
+        ("bill", {"billId": "a", "shop": None}, None),
+        ("n", {"n": 0}, None),
+    ],
+)
+def test_what_has_no_id_for_landing_is_not_sent(ident: Any, data: dict[str, Any], wrong: Any) -> None:
+    topic = Topic("bills", (PAID,), records=PlainJson(id=ident, time=Record.APPEND_TIME, subject="shop"))
+    value = json.dumps(data).encode()
+    assert RecordCheck(topic).problem(value, data) == wrong
+    assert (reason(topic, value, NOON) == UNREADABLE) is (wrong is None)
 
 
 def test_any_schema_of_others_is_taken_if_the_topic_says_so() -> None:

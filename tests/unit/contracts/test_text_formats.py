@@ -53,7 +53,7 @@ def refused_by_sender(validator: EventValidator, declared: Contract, data: Any) 
     ],
 )
 def test_sender_door_and_reason_agree_about_a_text(field: str, value: Any, fits: bool) -> None:
-    data = {field: value}
+    data = {"id": UUIDS[0], field: value}
     kind, validator = {"id": "uuid", "opens": "time"}[field], EventValidator([SEEN])
     reasons = list(contract_problems(SEEN, data))
     said = refused_by_sender(validator, SEEN, data)

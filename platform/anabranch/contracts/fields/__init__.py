@@ -3,9 +3,9 @@
 In: a JSON Schema of a contract. Out: shapes that can be compared, and the precision and scale of decimals.
 
 ``decimals`` validates the formats of exact numbers and reads their values; ``restrictions`` what a contract says of
-values, ``patterns`` its regular expressions and ``text_formats`` the formats of texts. ``field_types`` turns a schema
-into a tree of types, compares two, and merges those of several versions into the one of a landing table.
-``null_values`` reads which values may be null. ``registered_schema`` is a schema as a registry has it.
+values, ``patterns`` its regular expressions (``pattern_match`` runs them) and ``text_formats`` the formats of texts.
+``field_types`` turns a schema into a tree of types, compares two, and merges those of several versions into the one of
+a landing table. ``null_values`` reads which values may be null. ``registered_schema`` is a schema as a registry has it.
 """
 
 from __future__ import annotations
@@ -17,4 +17,13 @@ from anabranch._lazy_exports import lazy_exports
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["decimals", "field_types", "null_values", "patterns", "registered_schema", "restrictions", "text_formats"]
+__all__ = [
+    "decimals",
+    "field_types",
+    "null_values",
+    "pattern_match",
+    "patterns",
+    "registered_schema",
+    "restrictions",
+    "text_formats",
+]

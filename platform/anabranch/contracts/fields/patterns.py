@@ -2,7 +2,8 @@
 
 Allowed: characters, ``.``, ``^``, ``$``, classes like ``[A-Z_]``, ``\\d \\w \\s`` and their opposites, alternatives,
 groups without names, lookaround, and quantifiers up to 9999. ``\\d``, ``\\w`` and ``\\s`` are ASCII, ``.`` is any
-character but a line break, and ``$`` is the end of the text. Java decides; the others are given what it means.
+character but a line break, and ``$`` is the end of the text. Java decides; the others are given what it means
+(``pattern_match``).
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ def java_pattern(pattern: str) -> str:
 def python_pattern(pattern: str) -> re.Pattern[str]:
     """For Python, whose ``$`` does too, and whose classes aren't ASCII."""
     return re.compile(_translated(pattern, _PYTHON, {}), re.ASCII)
+
+
+def needs_backtracking(pattern: str) -> bool:
+    """Whether it has lookaround, or refers to a group: engines that are never slow can't read it."""
+    return any(token.lastgroup in ("look", "group") for token in _tokens(pattern))
 
 
 def validator_pattern(pattern: str) -> str:

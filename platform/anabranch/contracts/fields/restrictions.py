@@ -31,6 +31,15 @@ def check_restrictions(path: str, node: Mapping[str, Any]) -> None:
         check_pattern(path, node["pattern"])
 
 
+def for_engines(value: Any) -> Any:
+    """A limit as engines take it: a whole number beyond 64 bits as a double, whose order among integers is the same."""
+    return value if not isinstance(value, int) or _fits_64_bits(value) else float(value)
+
+
+def _fits_64_bits(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
 def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     kind = node["type"]
     if "format" in node and not (isinstance(node["format"], str) and kind in FORMATS.get(node["format"], ())):
@@ -47,6 +56,8 @@ def _wrong(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"{keyword} of a {kind}", "leave it out: limits are for numbers"
         elif keyword in node and not _is_number(node[keyword]):
             yield f"{keyword} {node[keyword]!r} is no number", "give a number"
+    if kind == "integer" and (node.get("minimum", 0) >= 2**63 or node.get("maximum", 0) < -(2**63)):
+        yield "no integer of 64 bits is within its limits", "declare a decimal(20,0), which holds those of uint64"
     if "enum" in node:
         yield from _wrong_values(node["enum"], kind)
 
@@ -70,7 +81,8 @@ def _wrong_values(values: Any, kind: str) -> Iterator[tuple[str, str]]:
         return
     for value in values:
         if value is not None and not _is_a(value, kind):
-            yield f"enum has {value!r}, which is no {kind}", "list values of the field's type"
+            size = " of 64 bits" if kind == "integer" and type(value) is int else ""
+            yield f"enum has {value!r}, which is no {kind}{size}", "list values of the field's type"
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -80,7 +92,7 @@ def _is_a(value: Any, kind: str) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
+            return isinstance(value, int) and not isinstance(value, bool) and _fits_64_bits(value)
         case _:
             return _is_number(value)
 

@@ -20,6 +20,13 @@ TEXT_FORMATS: Final[Mapping[str, str]] = {
 """The format's name, and a regular expression for Java and Python that the whole text must match."""
 
 
+DATE_TIME: Final = (
+    r"(?!0000|0001-01-01T.*\+(?!00:00)|9999-12-31T.*-(?!00:00))[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-7]):[0-5][0-9]|[+-]18:00)"
+)
+"""The same of an RFC 3339 time that lies in the years 1 to 9999 in UTC, with an offset that Java knows. It doesn't say
+whether there is such a day."""
+DATE: Final = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 BASE64: Final = "[A-Za-z0-9+/]*+={0,2}"
 """The same of bytes; the text's length is a multiple of four, too."""
 

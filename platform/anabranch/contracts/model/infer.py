@@ -11,15 +11,13 @@ from decimal import Decimal
 from typing import Any, Final
 
 from anabranch.contracts.fields.decimals import WrittenFloat
-from anabranch.contracts.fields.text_formats import TEXT_FORMATS, has_format, is_plain
+from anabranch.contracts.fields.text_formats import DATE, DATE_TIME, TEXT_FORMATS, has_format, is_plain
 from anabranch.contracts.model._samples import check_name, read_records
 from anabranch.contracts.model.contract import FIELD_NAME, SENT_NAME, sent_name
 from anabranch.contracts.model.inferred import Inferred
 from anabranch.core.errors import BadInput
 from anabranch.core.text.terminal_text import in_one_line
 
-_DATE_TIME: Final = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MONEY: Final = re.compile(r"-?\d{1,16}\.\d{2}", re.ASCII)
 _WHOLE: Final = re.compile(r"-?\d{1,16}", re.ASCII)
 """Of numbers that the proposed decimal holds."""
@@ -115,13 +113,13 @@ def _kind(value: Any) -> str:
 
 def _text_kind(text: str) -> str:
     try:
-        if _DATE_TIME.fullmatch(text):
-            datetime.fromisoformat(text).astimezone(UTC)
+        if re.fullmatch(DATE_TIME, text):
+            datetime.fromisoformat(text)
             return "string date-time"
-        if _DATE.fullmatch(text):
+        if re.fullmatch(DATE, text):
             date.fromisoformat(text)
             return "string date"
-    except (ValueError, OverflowError):  # or a year before 1 or after 9999 in UTC, which landing can't read
+    except ValueError:
         pass
     return next((f"string {name}" for name in TEXT_FORMATS if has_format(text, name)), "string")
 

@@ -1,6 +1,7 @@
 """Holds the decoded records of a topic to its contracts before they are sent, with or without an envelope.
 
-As strict as landing about shapes. A record that passes may still be quarantined for its time.
+As strict as landing about shapes, and about what makes the envelope of a record without one. A record that passes may
+still be quarantined for its time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from anabranch.contracts.model.contract import Contract
+from anabranch.contracts.model.contract import Contract, sent_path
 from anabranch.contracts.model.records import (
     CloudEvents,
     Header,
@@ -18,6 +19,7 @@ from anabranch.contracts.model.records import (
     PlainJson,
     Record,
     holds_json,
+    is_field,
     last_header,
     sent_value,
 )
@@ -69,7 +71,24 @@ class RecordCheck:
         if self._plain is None and "data" not in content and "data_base64" in content:
             return "data_base64", "isn't read: the data of an event is a JSON object, in data"
         problems = [self._problem(contract, validator, value, content) for contract, validator in found]
-        return None if None in problems else problems[0]
+        return self._mapping_problem(content, headers) if None in problems else problems[0]
+
+    def _mapping_problem(self, content: Mapping[str, Any], headers: Headers) -> tuple[str, str] | None:
+        """What keeps a record from having an id, or a subject, though its contract allows it."""
+        if self._plain is None:
+            return None
+        any_of_them = self._topic.contracts[0]
+        for part in self._plain.id_fields:
+            value = sent_value(any_of_them, part, content)
+            if value is None or (value == "" and len(self._plain.id_parts) == 1):
+                lack = "missing" if value is None else "empty"
+                return ".".join(sent_path(any_of_them.schema, part)), f"is {lack}, and it is the record's id"
+        subject = self._plain.subject
+        if isinstance(subject, Header) and last_header(headers, subject.name) == "":
+            return f"header {subject.name}", "is empty, and it is the record's subject"
+        if is_field(subject) and sent_value(any_of_them, str(subject), content) == "":
+            return ".".join(sent_path(any_of_them.schema, str(subject))), "is empty, and it is the record's subject"
+        return None
 
     def _problem(
         self, contract: Contract, validator: jsonschema_rs.Draft4Validator, value: bytes, content: Mapping[str, Any]
@@ -85,11 +104,14 @@ class RecordCheck:
         named = schema["properties"]
         named["type"] = {"enum": events.sent_types(contract.name)}
         if events.schemas == "any":
-            named["dataschema"] = {"type": "string"}  # which of them is ours was looked at before
+            named["dataschema"] = {"type": ["string", "null"]}  # which of them is ours was looked at before
         else:
-            named["dataschema"] = {"enum": [contract.uri, *events.sent_schemas(contract.version)]}
-        optional = {"subject"} if events.time is None else {"subject", "time"}  # landing doesn't need them
+            named["dataschema"] = {"enum": [contract.uri, *events.sent_schemas(contract.version), None]}
+        named["specversion"] = {"type": "string", "pattern": r"^1\."}
+        named["subject"] = {**named["subject"], "type": ["string", "null"]}
+        optional = {"subject", "dataschema"}  # landing doesn't need them
         if events.time is not None:
+            optional.add("time")
             named["time"] = named["senttime"]
         schema["required"] = [name for name in schema["required"] if name not in optional]
         return compiled(schema)
@@ -99,8 +121,7 @@ class RecordCheck:
             if not isinstance(given, str) or self._events.types.get(given, given) != contract.name:
                 return False
             newest = contract == self._topic.newest(contract.name)
-            said = content.get("dataschema")
-            return said is None or self._events.names(said, contract, newest=newest)
+            return self._events.names(content.get("dataschema"), contract, newest=newest)
         if self._plain.type is None:
             return True
         return isinstance(given, str) and self._plain.type.names.get(given, given) == contract.name

@@ -26,24 +26,25 @@ from anabranch.contracts.fields.decimals import (
 )
 from anabranch.contracts.fields.field_types import has_maps, is_map, key_text
 from anabranch.contracts.fields.null_values import may_be_null
-from anabranch.contracts.fields.patterns import validator_pattern
+from anabranch.contracts.fields.pattern_match import SIZE_LIMIT, formats_in, restriction, too_large
 from anabranch.contracts.fields.text_formats import format_checks, is_bytes
 from anabranch.contracts.model.contract import Contract, sent_name
 from anabranch.contracts.sending._envelope import SPEC_VERSION
-from anabranch.core.errors import BadDefinition, BadInput
+from anabranch.core.errors import BadInput
 from anabranch.core.text import strict_json
 
 _INT64 = 2**63
+_OFFSET = r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)"
+_AHEAD = r"(0[1-9]|1\d|00:(0[1-9]|[1-5]\d))"
 _DATE_TIME = {
     "type": "string",
     "format": "date-time",
-    "pattern": r"^(?!0000|0001-01-01T.*\+(?!00:00)|9999-12-31T.*-(?!00:00))"
-    r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$",
+    "pattern": rf"^\d{{4}}-\d{{2}}-\d{{2}}T\d{{2}}:\d{{2}}:[0-5]\d(\.\d{{1,9}})?{_OFFSET}$",
+    "not": {"type": "string", "pattern": rf"^(0000|0001-01-01T.*\+{_AHEAD}|9999-12-31T.*-{_AHEAD})"},
 }
-_WRITTEN = {"date-time": _DATE_TIME["pattern"], "date": r"^(?!0000)\d{4}-\d{2}-\d{2}$"}
+_DATE = {"pattern": r"^\d{4}-\d{2}-\d{2}$", "not": {"type": "string", "pattern": "^0000"}}
+_WRITTEN = {"date-time": {key: _DATE_TIME[key] for key in ("pattern", "not")}, "date": _DATE}
 _TEXT = {"type": "string", "minLength": 1}
-_PATTERNS = jsonschema_rs.FancyRegexOptions(size_limit=2**26)
-"""Bytes of a compiled pattern. ``.{1,9999}`` needs some 15 million, and the default is 10."""
 
 
 def refused(field: str, reason: str, *, event_type: str, event_id: str) -> BadInput:
@@ -135,17 +136,12 @@ def envelope_schema(contract: Contract) -> dict[str, Any]:
 
 def compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
     """A schema, ready to check. Raises BadDefinition CONTRACT_SCHEMA if a pattern is too large."""
+    formats = {**format_checks(), **formats_in(schema)}
+    linear = jsonschema_rs.RegexOptions(size_limit=SIZE_LIMIT)
     try:
-        return jsonschema_rs.Draft4Validator(
-            schema, validate_formats=True, formats=format_checks(), pattern_options=_PATTERNS
-        )
-    except jsonschema_rs.ValidationError as error:  # Java read it
-        raise BadDefinition(
-            "CONTRACT_SCHEMA",
-            f"pattern {str(error.instance)[:200]!r} is too large to check records before they are sent",
-            state="nothing was sent; landing checks records by it all the same",
-            next_step="write a new version of the contract with fewer repetitions inside of repetitions",
-        ) from None
+        return jsonschema_rs.Draft4Validator(schema, validate_formats=True, formats=formats, pattern_options=linear)
+    except jsonschema_rs.ValidationError as error:
+        raise too_large(str(error.instance)) from None
 
 
 def data_schema(contract: Contract) -> dict[str, Any]:
@@ -167,10 +163,11 @@ def _strict(node: Mapping[str, Any], *, optional: bool) -> dict[str, Any]:
         strict.setdefault("maximum", sys.float_info.max)
     if is_bytes(node):
         strict["format"] = "base64"
-    if "pattern" in node:
-        strict["pattern"] = validator_pattern(node["pattern"])
+    also = [restriction(node["pattern"])] if "pattern" in node else []
     if node.get("format") in _WRITTEN:
-        strict["allOf"] = [{"pattern": _WRITTEN[node["format"]]}]
+        also.append(_WRITTEN[node["format"]])
+    if also:
+        strict["allOf"] = also
     if is_map(node):
         strict["additionalProperties"] = _inside(node["additionalProperties"])
     elif node["type"] == "object":

@@ -7,12 +7,9 @@ from pyspark.sql import functions as F
 
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, is_nested
-from anabranch.contracts.fields.text_formats import BASE64, is_bytes
+from anabranch.contracts.fields.text_formats import BASE64, DATE, DATE_TIME, is_bytes
 from anabranch.ingest.landing.decoding._decimals import decimal_of
 from anabranch.ingest.landing.table.schema import parsed_ddl, spark_ddl
-
-_DATE_TIME = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})\z"
-_DATE = r"^(?!0000)\d{4}-\d{2}-\d{2}\z"
 
 
 def typed(value: Column, node: Node, *, nested: bool = False) -> Column:
@@ -51,11 +48,11 @@ def of_text(text: Column, node: Node) -> Column:
         case "date-time":
             return time_of(text)
         case "date":
-            return F.when(text.rlike(_DATE), text.try_cast("date"))
+            return F.when(text.rlike(rf"^{DATE}\z"), text.try_cast("date"))
         case _:
             return text
 
 
 def time_of(text: Column) -> Column:
     """The time in an RFC 3339 text, to the microsecond; null if it is none."""
-    return F.when(text.rlike(_DATE_TIME), F.try_to_timestamp(text))
+    return F.when(text.rlike(rf"^{DATE_TIME}\z"), F.try_to_timestamp(text))

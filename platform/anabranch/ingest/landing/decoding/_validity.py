@@ -21,6 +21,7 @@ from anabranch.contracts import CloudEvents, Contract, Topic
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import is_double, is_map
 from anabranch.contracts.fields.null_values import may_be_null
+from anabranch.contracts.fields.restrictions import for_engines
 from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped, Records
@@ -164,11 +165,11 @@ def _field_rules(
     if is_double(node) and parsed:
         tests.append(fits_double(raw))
     if "enum" in node:
-        tests.append(raw.isin(*node["enum"]))
+        tests.append(raw.isin(*map(for_engines, node["enum"])))
     if "minimum" in node:
-        tests.append(value >= exact_limit(node, "minimum") if is_decimal(node) else raw >= node["minimum"])
+        tests.append(value >= exact_limit(node, "minimum") if is_decimal(node) else raw >= for_engines(node["minimum"]))
     if "maximum" in node:
-        tests.append(value <= exact_limit(node, "maximum") if is_decimal(node) else raw <= node["maximum"])
+        tests.append(value <= exact_limit(node, "maximum") if is_decimal(node) else raw <= for_engines(node["maximum"]))
     tests += text_rules(raw, node)
     if kind == "object":
         needed = set(node.get("required", ()))
