@@ -30,7 +30,8 @@ PATTERNS: Final = {
     "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f", "SSS": "%f", "XXX": "%z",
 }  # fmt: skip
 _DIGITS: Final = {"yyyy": r"\d{4}", "SSSSSS": r"\d{1,6}", "SSS": r"\d{1,3}", "XXX": r"(?:Z|[+-]\d\d:\d\d)"}
-PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']*'|[^A-Za-z']")
+PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']+'|[^A-Za-z'\[\]{}#]")
+"""Of a format. To Java brackets are optional parts, and braces and ``#`` are reserved."""
 
 
 class Record(StrEnum):
