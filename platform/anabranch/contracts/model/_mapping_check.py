@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Final
 from zoneinfo import available_timezones
 
@@ -12,6 +13,7 @@ from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.fields.text_formats import is_bytes, is_plain
+from anabranch.contracts.model._declared_types import wrong_parts
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
     EPOCH_SCALE,
@@ -45,7 +47,7 @@ _JAVA_READS: Final = {*PATTERNS, "MMMM", "SSSSSSSSS"}
 def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
     """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it."""
     found = _event_problems(mapping, contracts) if isinstance(mapping, CloudEvents) else problems(mapping, contracts)
-    for part, problem in found:
+    for part, problem in chain(wrong_parts(mapping), found):
         raise BadDefinition(
             "MAPPING",
             f"topic {topic}: {part}: {problem}",

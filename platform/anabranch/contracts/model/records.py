@@ -214,10 +214,11 @@ class Protobuf(Mapped):
 def _text_of(file: Path) -> str:
     try:
         return file.read_text()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"byte {error.start} is no UTF-8"
         raise BadDefinition(
             "MAPPING",
-            f"the schema {file} can't be read: {error.strerror}",
+            f"the schema {file} can't be read: {why}",
             next_step="name its file: schema=Path(__file__).with_name('payment.avsc')",
             part="schema",
         ) from None
