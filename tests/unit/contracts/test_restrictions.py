@@ -96,6 +96,7 @@ def test_a_pattern_that_python_cannot_read_stops_no_reason() -> None:
         ({"type": "string", "enum": []}, "enum [] is no list of values"),
         ({"type": "string", "enum": ["a", {"b": 1}]}, "enum has {'b': 1}, which is no string"),
         ({"type": "string", "enum": ["a", 1]}, "enum has 1, which is no string"),
+        ({"type": "string", "enum": ["a\ud800"]}, "enum has 'a\\ud800': no text can hold half of a surrogate pair"),
         ({"type": "integer", "enum": [1, True]}, "enum has True, which is no integer"),
         ({"type": "integer", "enum": [1, 2.0]}, "enum has 2.0, which is no integer"),
         ({"type": "number", "enum": [1, "2"]}, "enum has '2', which is no number"),
