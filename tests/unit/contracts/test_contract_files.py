@@ -81,6 +81,7 @@ def test_files_are_read_once_or_anew_when_asked(tmp_path: Path) -> None:
         ("Flight", 1, SIMPLE, "CONTRACT_NAME"),
         ("flight.x; drop", 1, SIMPLE, "CONTRACT_NAME"),
         ("flight.departed", 0, SIMPLE, "CONTRACT_VERSION"),
+        ("flight.departed", 2**31, SIMPLE, "CONTRACT_VERSION"),
         ("flight.departed", 1, {"type": "string"}, "CONTRACT_SCHEMA"),
         ("flight.departed", 1, {"type": "object", "oneOf": []}, "CONTRACT_SCHEMA"),
         ("flight.departed", 1, {"type": "object", "properties": {"A b": {"type": "string"}}}, "CONTRACT_SCHEMA"),
@@ -93,6 +94,19 @@ def test_a_contract_that_cannot_be_typed_is_refused(name: str, version: int, sch
     with pytest.raises(BadDefinition) as caught:
         Contract(name, version, schema)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("rule", ["foo", "BACKWARD", None, 5, ["full"]])
+def test_a_rule_that_is_none_is_refused(rule: Any) -> None:
+    with pytest.raises(BadDefinition) as caught:
+        Contract("a.b", 1, SIMPLE, rule)
+    assert (caught.value.code, caught.value.what) == ("CONTRACT_VERSION", f"a.b v1: compatibility {rule!r} is no rule")
+    assert caught.value.next_step == "give one of backward, forward, full, none"
+
+
+def test_a_rule_may_be_given_by_its_name_and_a_version_may_have_31_bits() -> None:
+    rule: Any = "full"
+    assert Contract("a.b", 2**31 - 1, SIMPLE, rule) == Contract("a.b", 2**31 - 1, SIMPLE, Compatibility.FULL)
 
 
 def test_a_contract_is_read_from_its_file(tmp_path: Path) -> None:

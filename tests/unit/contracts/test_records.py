@@ -184,6 +184,8 @@ def test_formats_are_read_alike_outside_of_the_engine() -> None:
     assert mapped_moment(berlin, "01.07.2020 14:0") is None, "the engine wants all digits"
     parts = TimeField("on", format="yyyyMMdd'T'HHmmss.SSSXXX")
     assert [mapped_moment(parts, f"20200701T120000.{digits}Z") for digits in ("0", "000", "0000")] == [noon, noon, None]
+    nanos = TimeField("on", format="yyyy-MM-dd HH:mm:ss.SSSSSSSSS")
+    assert mapped_moment(nanos, "2020-07-01 12:00:00.123456789") is None, "the engine reads it, strptime doesn't"
     assert mapped_moment(TimeField("n", unit="ns"), int(noon.timestamp()) * 10**9 + 999) == noon
     wrong: tuple[Any, ...] = (True, 2**62, [], None)
     assert [mapped_moment(TimeField("n", unit="s"), value) for value in wrong] == [None] * 4

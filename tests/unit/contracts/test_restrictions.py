@@ -99,6 +99,7 @@ def test_a_pattern_that_python_cannot_read_stops_no_reason() -> None:
         ({"type": "integer", "enum": [1, 2**63]}, "enum has 9223372036854775808, which is no integer of 64 bits"),
         ({"type": "integer", "minimum": 2**63}, "no integer of 64 bits is within its limits"),
         ({"type": "integer", "maximum": -(2**63) - 1}, "no integer of 64 bits is within its limits"),
+        ({"type": "string", "enum": ["a\ud800"]}, "enum has 'a\\ud800': no text can hold half of a surrogate pair"),
         ({"type": "integer", "enum": [1, True]}, "enum has True, which is no integer"),
         ({"type": "integer", "enum": [1, 2.0]}, "enum has 2.0, which is no integer"),
         ({"type": "number", "enum": [1, "2"]}, "enum has '2', which is no number"),

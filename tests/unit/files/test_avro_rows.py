@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -56,12 +57,14 @@ def visit(*fields: tuple[str, Any]) -> dict[str, Any]:
         ([{"type": "fixed", "name": "Two", "size": 2}, ["null", "Two"]], ["YWI=", None]),
         ([["null", SHOP]], [None]),
         ([{"type": "array", "items": ["null", SHOP]}], [[{"n": 1}, None]]),
+        ([{"type": "record", "name": "Nothing", "fields": []}], [{}]),
+        ([{"type": "fixed", "name": "Zero", "size": 0}], [""]),
     ],
 )
 def test_a_schema_of_one_type_a_column_is_read(tmp_path: Path, kinds: list[Any], values: list[Any]) -> None:
     names = [f"c{number}" for number in range(len(kinds))]
     record = {"id": "a", **dict(zip(names, values, strict=True))}
-    given = {name: b"ab" if value == "YWI=" else value for name, value in record.items()}
+    given = {name: {"YWI=": b"ab", "": b""}.get(str(value), value) for name, value in record.items()}
     assert rows(tmp_path / "a.avro", visit(*zip(names, kinds, strict=True)), given, given) == [record, record]
 
 
@@ -86,3 +89,37 @@ def test_a_schema_that_no_columns_hold_is_refused(tmp_path: Path, schema: Any, r
     with pytest.raises(BadInput, match=words) as refused:
         rows(tmp_path / "a.avro", schema, record)
     assert refused.value.code == "FILE_UNREADABLE"
+
+
+def varint(number: int) -> bytes:
+    low = [number << 1 >> shift & 0x7F for shift in range(0, 70, 7)]
+    return bytes([*(each | 0x80 for each in low[:-1]), low[-1]])
+
+
+NOTHING: dict[str, Any] = {"type": "record", "name": "Nothing", "fields": []}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "kinds",
+    [["null"], [NOTHING], [{"type": "fixed", "name": "Zero", "size": 0}], ["null", NOTHING, "Nothing"], []],
+    ids=["null", "no fields", "no size", "several", "nothing"],
+)
+def test_rows_without_bytes_are_refused_before_the_first(tmp_path: Path, kinds: list[Any]) -> None:
+    """A file of 150 bytes could hold any number of them."""
+    path = tmp_path / "a.avro"
+    fields = [{"name": name, "type": kind} for name, kind in zip(("id", "b", "c"), kinds, strict=False)]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    empty = io.BytesIO()
+    fastavro.writer(empty, fastavro.parse_schema(schema), [], sync_marker=b"0123456789abcdef")
+    path.write_bytes(empty.getvalue() + varint(10**12) + varint(0) + b"0123456789abcdef")
+    (address,) = find_files([str(path)])
+    with pytest.raises(BadInput, match="its rows may have no bytes at all") as refused:
+        prepare(address, path, TOPIC, path.parent / "parts", 250_000)
+    assert refused.value.code == "FILE_UNREADABLE"
+
+
+def test_items_without_bytes_are_refused_whoever_reads_the_rest(tmp_path: Path) -> None:
+    items = visit(("c", {"type": "array", "items": NOTHING}))
+    with pytest.raises(BadInput, match="an array of values without bytes can't be read"):
+        rows(tmp_path / "a.avro", items, {"id": "a", "c": [{}]})

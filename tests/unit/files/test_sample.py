@@ -33,6 +33,10 @@ NODES: dict[str, Any] = {
 }
 
 
+DAMAGED = gzip.compress(b"id\n", mtime=0)[:10] + b"\xff" * 20
+"""Behind the header of gzip is nothing that it makes."""
+
+
 def rows(path: Path) -> list[dict[str, Any]]:
     found = sample_lines(str(path), 100)
     assert found is not None
@@ -86,6 +90,7 @@ def test_typed_files_give_their_types(tmp_path: Path) -> None:
         ("a.csv", b"id,n\n1\n", "row 2 hasn't as many cells"),
         ("a.csv", b"id\n\xff\n", "can't decode"),
         ("a.csv.gz", b"no gzip", "Not a gzipped file"),
+        ("a.csv.gz", DAMAGED, "while decompressing data"),
         ("a.parquet", b"PAR1", "can't be read"),
         ("a.avro", b"x", "no Avro container"),
         ("nowhere.csv", None, "No such file"),
@@ -97,6 +102,24 @@ def test_a_sample_that_cannot_be_read_says_why(tmp_path: Path, name: str, conten
     with pytest.raises(BadInput, match=says) as error:
         sample_lines(str(tmp_path / name), 10)
     assert error.value.code == "SAMPLE"
+
+
+@pytest.mark.parametrize(
+    ("count", "kind"),
+    [
+        (10**8, pa.date32()),
+        (-(10**6), pa.date32()),
+        (10**18, pa.timestamp("us")),
+        (10**18, pa.timestamp("us", "UTC")),
+        (10**17, pa.timestamp("ms", "Europe/Berlin")),
+    ],
+)
+def test_a_sample_with_a_year_that_python_does_not_have_says_so(tmp_path: Path, count: int, kind: pa.DataType) -> None:
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    pq.write_table(pa.table({"at": pa.array([count], whole).cast(kind)}), tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match="a date or time in it is outside of the years 1 to 9999") as error:
+        sample_lines(str(tmp_path / "a.parquet"), 10)
+    assert (error.value.code, error.value.next_step) == ("SAMPLE", "give a sample without such rows")
 
 
 def test_other_files_are_not_read() -> None:

@@ -28,6 +28,17 @@ SECOND: Final[dict[str, Any]] = {
     "name": "Note",
     "fields": [*FIRST["fields"], {"name": "n", "type": "int"}],
 }
+NO_SCALE: Final = RegisteredSchema(
+    "avro",
+    json.dumps(
+        {
+            **FIRST,
+            "fields": [
+                {"name": "n", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": None}}
+            ],
+        }
+    ),
+)
 NOTED = Contract("note.taken", 1, {"type": "object", "properties": {"id": {"type": "string"}}})
 NOTES = Topic("notes", (NOTED,), records=Avro(id="id", time=Record.APPEND_TIME))
 
@@ -201,6 +212,7 @@ def test_a_trial_asks_for_what_its_records_name_and_keeps_nothing(tmp_path: Path
     [
         (RegisteredSchema("avro", '"int"'), b"\x00\x00\x00\x00\x07\x02", "not_avro: the value is no record"),
         (RegisteredSchema("avro", "{"), b"\x00\x00\x00\x00\x07\x02", "unread_schema: id 7: it is no Avro schema"),
+        (NO_SCALE, b"\x00\x00\x00\x00\x07\x02", "unread_schema: id 7: a decimal whose precision is 4 and scale None"),
         (RegisteredSchema("protobuf", ""), b"\x00\x00\x00\x00\x07\x02", "other_format: schema id 7"),
         (RegisteredSchema("avro", json.dumps(FIRST)), b"\x01\x00\x00\x00\x07\x02a", "no_schema_id: the first byte"),
         (RegisteredSchema("avro", json.dumps(FIRST)), b"\x00\x00\x00", "no_schema_id: 3 bytes are too few"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The types that may have a format."""
 _NUMBERS: Final = ("integer", "number")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def check_restrictions(path: str, node: Mapping[str, Any]) -> None:
@@ -83,6 +85,8 @@ def _wrong_values(values: Any, kind: str) -> Iterator[tuple[str, str]]:
         if value is not None and not _is_a(value, kind):
             size = " of 64 bits" if kind == "integer" and type(value) is int else ""
             yield f"enum has {value!r}, which is no {kind}{size}", "list values of the field's type"
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            yield f"enum has {value!r}: no text can hold half of a surrogate pair", "leave it out, or write it whole"
 
 
 def _is_a(value: Any, kind: str) -> bool:

@@ -1,7 +1,7 @@
 """Decodes Avro's binary encoding with fastavro, and writes it as a JSON document.
 
-Schemas that contain themselves are refused, and arrays of values without bytes: records of a few bytes could ask for
-any depth or memory.
+Schemas that contain themselves are refused, very large ones (``_extent``), and arrays of values without bytes: records
+of a few bytes could ask for any depth or memory.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import fastavro
 
 from anabranch.contracts.fields.decimals import MAX_PRECISION
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
-from anabranch.contracts.formats._avro_values import AvroValues, NumberTooLong
+from anabranch.contracts.formats._avro_values import AvroValues, NumberTooLong, least_bytes
 from anabranch.contracts.formats._document import Undecodable, all_finite, decimal_number, finite
+from anabranch.contracts.formats._extent import TOO_DEEP, Extent, extent_of
 
 Change = Callable[[Any], Any]
+_PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _TYPES: Final = ("type", "items", "values")
 _PARSED: Final = "__fastavro_parsed"
 _NAMES: Final = "__named_schemas"
@@ -79,16 +81,29 @@ def parsed_schema(schema: RegisteredSchema) -> tuple[Any, Any]:
     known: dict[str, Any] = {}
     try:
         for _, text in schema.references:
-            fastavro.parse_schema(_without_decimals(json.loads(text)), named)
-            fastavro.parse_schema(json.loads(text), known)
-        parsed = fastavro.parse_schema(_without_decimals(json.loads(schema.text)), named)
-        expanded = fastavro.parse_schema(json.loads(schema.text), known, expand=True, _write_hint=False)
+            fastavro.parse_schema(_without_decimals(_loaded(text)), named)
+            fastavro.parse_schema(_loaded(text), known, expand=True, _write_hint=False)
+        parsed = fastavro.parse_schema(_without_decimals(_loaded(schema.text)), named)
+        # It has one object for all places of a named type, so this takes no longer than the text is.
+        expanded = fastavro.parse_schema(_loaded(schema.text), known, expand=True, _write_hint=False)
+        names = {name: _counted_from_0(each) for name, each in named.items()}
+        strict = _counted_from_0(parsed)
     except Exception as error:  # whatever the library makes of it
         raise ValueError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
-    _check(expanded, ())
-    names = {name: _counted_from_0(each) for name, each in named.items()}
-    strict = _counted_from_0(parsed)
+    try:
+        _check(expanded, {})
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
     return ({**strict, _PARSED: True, _NAMES: names} if isinstance(strict, dict) else strict), expanded
+
+
+def _loaded(text: str) -> Any:
+    """A schema from its JSON, without logical types that are no names: Avro ignores those that it doesn't know."""
+    return json.loads(text, object_hook=_without_nameless)
+
+
+def _without_nameless(found: dict[str, Any]) -> dict[str, Any]:
+    return found if isinstance(found.get("logicalType", ""), str) else {**found, "logicalType": ""}
 
 
 def _counted_from_0(schema: Any) -> Any:
@@ -127,40 +142,50 @@ def is_avro_decimal(schema: Any) -> bool:
     )
 
 
-def _check(schema: Any, inside: tuple[str, ...]) -> None:
+def _check(schema: Any, known: dict[int, Extent]) -> Extent:
+    """The extent of an expanded schema. ``known``: those of definitions, by the object: each is looked at once. Raises
+    ValueError for one that can't be read."""
+    if isinstance(schema, str):
+        if schema not in _PRIMITIVES:  # only a type that contains itself still has its name
+            raise ValueError(f"{schema} contains itself, which no column can hold")
+        return Extent(types=int(schema != "null"))
+    if id(schema) not in known:
+        known[id(schema)] = _check_definition(schema, known)
+    return known[id(schema)]
+
+
+def _check_definition(schema: Any, known: dict[int, Extent]) -> Extent:
     if isinstance(schema, list):
         if len(avro_branches(schema)) > 1 and any(is_avro_decimal(each) for each in schema):
             raise ValueError("a union of a decimal and another type: its values don't say which one they are")
-        for branch in schema:
-            _check(branch, inside)
-    elif is_avro_decimal(schema) and int(schema.get("scale", 0)) > MAX_PRECISION:
-        raise ValueError(f"a decimal with a scale over {MAX_PRECISION}, which no column can hold")
-    elif isinstance(schema, str):
-        if schema in inside:
-            raise ValueError(f"{schema} contains itself, which no column can hold")
-    elif schema["type"] in ("record", "error"):
+        return extent_of((_check(branch, known) for branch in schema), own=0)
+    _check_digits(schema)
+    if schema["type"] in ("record", "error"):
         names = [field["name"] for field in schema["fields"]]
+        if odd := [name for name in names if not isinstance(name, str)]:
+            raise ValueError(f"{schema['name']}: {odd[0]!r} is no name of a field")
         if len({name.lower() for name in names}) < len(names):
             raise ValueError(f"{schema['name']}: fields differ only in upper and lower case, which engines can't")
-        for field in schema["fields"]:
-            _check(field["type"], (*inside, schema["name"]))
-    elif schema["type"] == "array":
+        return extent_of(_check(field["type"], known) for field in schema["fields"])
+    if schema["type"] == "array":
+        found = extent_of([_check(schema["items"], known)])
         if least_bytes(schema["items"]) == 0:
             raise ValueError(_WITHOUT_BYTES)
-        _check(schema["items"], inside)
-    elif schema["type"] == "map":
-        _check(schema["values"], inside)
+        return found
+    return extent_of([_check(schema["values"], known)]) if schema["type"] == "map" else Extent()
 
 
-def least_bytes(schema: Any) -> int:
-    """The fewest bytes of a value."""
-    if isinstance(schema, str):
-        return {"null": 0, "float": 4, "double": 8}.get(schema, 1)
-    if isinstance(schema, list):
-        return 1
-    if schema["type"] in ("record", "error"):
-        return sum(least_bytes(field["type"]) for field in schema["fields"])
-    return int(schema["size"]) if schema["type"] == "fixed" else least_bytes(schema["type"])
+def _check_digits(schema: Mapping[str, Any]) -> None:
+    """The numbers of a decimal, and the size of a type whose values all have the same."""
+    size = schema.get("size", 0)
+    if schema["type"] == "fixed" and not (isinstance(size, int) and size >= 0):
+        raise ValueError(f"{schema['name']}: its size is {size!r}, which is no number of bytes")
+    if is_avro_decimal(schema):
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        if not isinstance(precision, int) or not isinstance(scale, int):
+            raise ValueError(f"a decimal whose precision is {precision!r} and scale {scale!r}, not two whole numbers")
+        if scale > MAX_PRECISION:
+            raise ValueError(f"a decimal with a scale over {MAX_PRECISION}, which no column can hold")
 
 
 def avro_branches(schema: Any) -> list[Any]:

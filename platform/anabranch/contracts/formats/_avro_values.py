@@ -34,6 +34,11 @@ class AvroValues:
         """The byte up to which has been read."""
         return self._stream.tell()
 
+    @property
+    def least_bytes(self) -> int:
+        """The fewest bytes of a value. If they are none, any number of values may be claimed."""
+        return least_bytes(self._expanded)
+
     def read(self) -> Any:
         """The next value. Raises NumberTooLong, whose place is that of the number, and whatever fastavro does."""
         if self._looked_at:
@@ -54,6 +59,17 @@ class _TooLongAt(Exception):
     def __init__(self, place: int) -> None:
         super().__init__(place)
         self.place = place
+
+
+def least_bytes(schema: Any) -> int:
+    """The fewest bytes of a value of an expanded schema."""
+    if isinstance(schema, str):
+        return _SIZES.get(schema, 1)
+    if isinstance(schema, list):
+        return 1
+    if schema["type"] in ("record", "error"):
+        return sum(least_bytes(field["type"]) for field in schema["fields"])
+    return int(schema["size"]) if schema["type"] == "fixed" else least_bytes(schema["type"])
 
 
 def _behind(schema: Any, encoded: bytes, place: int) -> int:

@@ -8,7 +8,7 @@ isn't set; one with presence, and a message, is missing. Fields that the schema 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -31,6 +31,7 @@ from google.protobuf.message import DecodeError, Message
 
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.formats._document import Undecodable, finite
+from anabranch.contracts.formats._extent import TOO_DEEP, Extent, extent_of
 from anabranch.contracts.formats.wire_format import message_path
 
 Write = Callable[[Any], Any]
@@ -64,6 +65,10 @@ class ProtobufReader:
         path, begin = message_path(value, begin)
         if (kind := self._kinds.get(path)) is None:
             described = _message_type(self._file, path)
+            try:
+                _check_all([described])  # one inside of others needn't be part of them
+            except ValueError as error:
+                raise Undecodable(f"not_protobuf: {error} ({of})") from None
             kind = self._kinds[path] = message_factory.GetMessageClass(described), _message(described, "data")
         message = kind[0]()
         try:
@@ -103,7 +108,7 @@ def compiled_schema(content: bytes) -> RegisteredSchema:
 
 
 def descriptors(schema: RegisteredSchema) -> FileDescriptor:
-    """The schema's file. Raises ValueError if it is none, or if a message contains itself."""
+    """The schema's file. Raises ValueError if it is none, or if a message contains itself or is very large."""
     pool = descriptor_pool.DescriptorPool()
     try:
         for name, text in (*schema.references, ("schema.proto", schema.text)):
@@ -114,8 +119,7 @@ def descriptors(schema: RegisteredSchema) -> FileDescriptor:
         found = pool.FindFileByName("schema.proto")
     except Exception as error:  # whatever the library makes of it
         raise ValueError(f"it is no Protobuf schema: {type(error).__name__}: {error}") from None
-    for kind in found.message_types_by_name.values():
-        _check(kind, ())
+    _check_all(found.message_types_by_name.values())
     return found
 
 
@@ -128,17 +132,32 @@ def _add_known(pool: descriptor_pool.DescriptorPool, file: descriptor_pb2.FileDe
             pool.Add(known)
 
 
-def _check(kind: Descriptor, inside: tuple[str, ...]) -> None:
+def _check_all(kinds: Iterable[Descriptor]) -> None:
+    """Raises ValueError for a message that can't be read."""
+    known: dict[str, Extent | None] = {}
+    try:
+        for kind in kinds:
+            _check(kind, known)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def _check(kind: Descriptor, known: dict[str, Extent | None]) -> Extent:
+    """The extent of a message. ``known``: those of messages by their names, None for those around this one: each is
+    looked at once."""
     if kind.full_name in _OWN_JSON:
-        return
-    if kind.full_name in inside:
+        return Extent()
+    if (found := known.get(kind.full_name)) is not None:
+        return found
+    if kind.full_name in known:
         raise ValueError(f"{kind.full_name} contains itself, which no column can hold")
+    known[kind.full_name] = None
     names = [field.name for field in kind.fields]
     if len({name.lower() for name in names}) < len(names):
         raise ValueError(f"{kind.full_name}: fields differ only in upper and lower case, which engines can't")
-    for field in kind.fields:
-        if field.message_type is not None:
-            _check(field.message_type, (*inside, kind.full_name))
+    inner = (field.message_type for field in kind.fields)
+    found = known[kind.full_name] = extent_of(Extent() if each is None else _check(each, known) for each in inner)
+    return found
 
 
 def _message_type(file: FileDescriptor, path: tuple[int, ...]) -> Descriptor:

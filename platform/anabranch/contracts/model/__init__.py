@@ -5,7 +5,8 @@ In: arguments from ``spark_jobs/contracts``. Out: frozen objects, or BadDefiniti
 1. ``contract`` is one version of an event type, ``upcasters`` the functions between versions; ``compatibility`` checks
    each version against the one before it;
 2. ``records`` says how a topic's records are read (``_mapping_check`` holds that against the contracts);
-   ``event_headers`` reads events in binary mode; ``topics`` combines contracts, upcasters and the broker's settings;
+   ``event_headers`` reads events in binary mode; ``topics`` combines contracts, upcasters and the broker's settings
+   (``_declared_types`` looks at the types of all of it);
 3. ``queues`` names the queues that fill topics, ``metrics`` the contract of StatsD's events; ``declarations`` loads all
    of a project; ``contract_registry`` records each version before its first event lands, and rejects later changes.
    ``infer`` drafts a contract from records (``_samples``), ``infer_events`` from CloudEvents, ``infer_schema`` from a

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import cache
+from itertools import chain
+from typing import Final
+from zoneinfo import available_timezones
 
 from anabranch.contracts.fields.decimals import is_decimal
 from anabranch.contracts.fields.field_types import Node, is_map, kind
 from anabranch.contracts.fields.registered_schema import RegisteredSchema
 from anabranch.contracts.fields.text_formats import is_bytes, is_plain
+from anabranch.contracts.model._declared_types import wrong_parts
 from anabranch.contracts.model.contract import URN, Contract, sent_name
 from anabranch.contracts.model.records import (
     EPOCH_SCALE,
@@ -32,12 +37,17 @@ from anabranch.core.errors import BadDefinition
 _COUNTS = (
     f"an integer, a number, a decimal of at most {EPOCH_SCALE} digits behind the point, or a plain string of digits"
 )
+_NO_ZONES: Final = {"localtime", "posixrules", "Factory", "ROC"}
+"""Files of the database of time zones that are no zones of Java."""
+_NO_ZONE_FOLDERS: Final = ("right/", "posix/")
+_JAVA_READS: Final = {*PATTERNS, "MMMM", "SSSSSSSSS"}
+"""The letters of a format that stand side by side. Two parts together have another meaning in Java, or none."""
 
 
 def check_mapping(topic: str, mapping: Records, contracts: Sequence[Contract]) -> None:
     """Raises BadDefinition MAPPING, which names the topic, the mapped part and what is wrong with it."""
     found = _event_problems(mapping, contracts) if isinstance(mapping, CloudEvents) else problems(mapping, contracts)
-    for part, problem in found:
+    for part, problem in chain(wrong_parts(mapping), found):
         raise BadDefinition(
             "MAPPING",
             f"topic {topic}: {part}: {problem}",
@@ -216,9 +226,22 @@ def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[t
         yield "time", "give a unit or a format, not both"
     if time.unit and time.unit not in UNITS:
         yield "time", f"unit {time.unit!r} is none of {', '.join(UNITS)}"
-    if time.format and "".join(PART.findall(time.format)) != time.format:
-        yield "time", f"format {time.format!r}: parts are {', '.join(PATTERNS)}, and texts in single quotes"
-    try:
-        ZoneInfo(time.zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    if time.format and not _is_format(time.format):
+        parts = f"{', '.join(PATTERNS)}, and texts in single quotes, which aren't empty; []{{}}# must be in one"
+        yield "time", f"format {time.format!r}: parts are {parts}"
+    if time.zone != "UTC" and (not isinstance(time.zone, str) or time.zone not in _zones()):
         yield "time", f"{time.zone!r} is no time zone"
+
+
+def _is_format(pattern: str) -> bool:
+    """Whether Java reads it as Python does. Two single quotes are one in Java, also inside of a quoted text."""
+    letters = re.findall(r"([A-Za-z])(\1*)", re.sub("'[^']*'", "'", pattern))
+    known = all(first + more in _JAVA_READS for first, more in letters)
+    return known and "''" not in pattern and "".join(PART.findall(pattern)) == pattern
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """The time zones that Java knows by the same names. Some 600 files are looked at once."""
+    found = available_timezones() - _NO_ZONES
+    return frozenset(zone for zone in found if not zone.startswith(_NO_ZONE_FOLDERS))

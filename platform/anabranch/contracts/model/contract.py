@@ -30,6 +30,8 @@ from anabranch.core.errors import BadDefinition
 URN = "urn:anabranch:contract:"
 """What a ``dataschema`` of ours begins with."""
 EVENT_TYPE = re.compile(r"[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}")
+MOST_VERSION = 2**31 - 1
+"""Landing holds versions in 32 bits."""
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 SENT_NAME = re.compile(r"""[^"'`\\\x00-\x1f\ud800-\udfff]{1,200}""")
 _SCALARS = {"string", "integer", "number", "boolean"}
@@ -70,12 +72,16 @@ class Contract:
                 f"{self.name!r} is no event type",
                 next_step="write it like flight.departed; CloudEvents(types=...), or a TypeField, has what is sent",
             )
-        if not isinstance(self.version, int) or isinstance(self.version, bool) or self.version < 1:
+        whole = isinstance(self.version, int) and not isinstance(self.version, bool)
+        if not whole or not 1 <= self.version <= MOST_VERSION:
             raise BadDefinition(
                 "CONTRACT_VERSION",
-                f"{self.name}: version {self.version!r} is no whole number from 1 on",
+                f"{self.name}: version {self.version!r} is no whole number from 1 to {MOST_VERSION:,}",
                 next_step="number versions from 1 on",
             )
+        if self.compatibility not in list(Compatibility):
+            what = f"{self.name} v{self.version}: compatibility {self.compatibility!r} is no rule"
+            raise BadDefinition("CONTRACT_VERSION", what, next_step=f"give one of {', '.join(Compatibility)}")
         schema: Any = self.schema
         if (
             not isinstance(schema, Mapping)

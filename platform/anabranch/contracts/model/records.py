@@ -30,7 +30,8 @@ PATTERNS: Final = {
     "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f", "SSS": "%f", "XXX": "%z",
 }  # fmt: skip
 _DIGITS: Final = {"yyyy": r"\d{4}", "SSSSSS": r"\d{1,6}", "SSS": r"\d{1,3}", "XXX": r"(?:Z|[+-]\d\d:\d\d)"}
-PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']*'|[^A-Za-z']")
+PART = re.compile(r"yyyy|MM|dd|HH|mm|ss|SSSSSS|SSS|XXX|'[^']+'|[^A-Za-z'\[\]{}#]")
+"""Of a format. To Java brackets are optional parts, and braces and ``#`` are reserved."""
 
 
 class Record(StrEnum):
@@ -213,10 +214,11 @@ class Protobuf(Mapped):
 def _text_of(file: Path) -> str:
     try:
         return file.read_text()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"byte {error.start} is no UTF-8"
         raise BadDefinition(
             "MAPPING",
-            f"the schema {file} can't be read: {error.strerror}",
+            f"the schema {file} can't be read: {why}",
             next_step="name its file: schema=Path(__file__).with_name('payment.avsc')",
             part="schema",
         ) from None

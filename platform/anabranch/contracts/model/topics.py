@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from anabranch.contracts.fields.field_types import Node, ShapesClash, merge, sent_names
+from anabranch.contracts.model._declared_types import check_types
 from anabranch.contracts.model._mapping_check import check_mapping
 from anabranch.contracts.model.compatibility import allowed_from_upcaster, check_versions
 from anabranch.contracts.model.contract import Contract
@@ -64,6 +65,7 @@ class Topic:
     kafka_topic: str = ""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not TOPIC_NAME.fullmatch(self.name):
             own, known = proposed_name(self.name), KAFKA_NAME.fullmatch(self.name)
             more = f'; or Topic("{own}", kafka_topic="{self.name}", ...), if it is called so in Kafka' if known else ""

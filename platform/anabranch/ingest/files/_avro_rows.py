@@ -42,12 +42,14 @@ def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
     if not isinstance(schema, Mapping) or schema["type"] != "record":
         kind = schema["type"] if isinstance(schema, Mapping) else "union" if isinstance(schema, list) else schema
         raise Unreadable(f"its rows are of type {kind}, and not records")
-    if all(_is_enum(field["type"]) or _polars_reads(field["type"]) for field in schema["fields"]):
+    if schema["fields"] and all(_is_enum(field["type"]) or _polars_reads(field["type"]) for field in schema["fields"]):
         return None
     try:
         parsed, expanded = parsed_schema(RegisteredSchema("avro", text))
     except ValueError as error:
         raise Unreadable(str(error)) from error
+    if AvroValues(parsed, expanded, b"").least_bytes == 0:
+        raise Unreadable("its rows may have no bytes at all: a file of a few bytes could claim any number of them")
     kind, convert = _type(expanded, "")
 
     def rows() -> Iterator[Any]:
@@ -65,7 +67,7 @@ def tables_by_row(file: BinaryIO) -> Iterator[pa.Table] | None:
 
 def _polars_reads(schema: Any) -> bool:
     """Whether Polars reads values of a type as it stands in a file. Of a named type it reads the definition only; an
-    enum as a field of the whole record only."""
+    enum as a field of the whole record only. Of values without bytes it takes any number that a file claims."""
     if isinstance(schema, list):
         return len(schema) == 2 and "null" in schema and any(map(_polars_reads, schema))
     if isinstance(schema, str):
@@ -76,10 +78,10 @@ def _polars_reads(schema: Any) -> bool:
     if is_avro_decimal(schema):
         return int(schema["precision"]) <= MAX_PRECISION
     if kind == "record":
-        return all(_polars_reads(field["type"]) for field in schema["fields"])
+        return bool(schema["fields"]) and all(_polars_reads(field["type"]) for field in schema["fields"])
     if kind == "array":
         return _polars_reads(schema["items"])
-    return kind in _SIMPLE or (kind == "fixed" and schema.get("logicalType") != "duration")
+    return kind in _SIMPLE or (kind == "fixed" and schema["size"] > 0 and schema.get("logicalType") != "duration")
 
 
 def _is_enum(schema: Any) -> bool:

@@ -8,12 +8,13 @@ import io
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ from anabranch.core.errors import BadInput, root_cause
 from anabranch.ingest.files._avro_blocks import avro_tables
 from anabranch.ingest.files._column_json import JSON_NUMBER
 from anabranch.ingest.files._json_lines import Unreadable, open_file
+
+_FAULTS: Final = (Unreadable, OSError, EOFError, zlib.error, ValueError, csv.Error, pa.ArrowException)
 
 
 def sample_lines(file: str, limit: int) -> list[str] | None:
@@ -37,7 +40,10 @@ def sample_lines(file: str, limit: int) -> list[str] | None:
         tables = avro_tables(path) if kind == ".avro" else pq.ParquetFile(path).iter_batches()
         rows = (row for table in tables for row in table.to_pylist(maps_as_pydicts="lossy"))
         return [json.dumps({name: _json(value) for name, value in row.items()}) for row in islice(rows, limit)]
-    except (Unreadable, OSError, EOFError, ValueError, csv.Error, pa.ArrowException) as error:
+    except OverflowError:  # Python's dates and times have no other years
+        why = f"{file!a} can't be read: a date or time in it is outside of the years 1 to 9999"
+        raise BadInput("SAMPLE", why, next_step="give a sample without such rows") from None
+    except _FAULTS as error:
         why = f"{file!a} can't be read: {root_cause(error)}"
         raise BadInput("SAMPLE", why, next_step="give a CSV file with a header, Parquet, Avro or JSON lines") from None
 

@@ -224,7 +224,7 @@ def mapped_moment(time: TimeField, value: Any) -> datetime | None:
             return None
         found = datetime.strptime(value, python_format(time.format))  # noqa: DTZ007 - the zone comes next
         return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time.zone))).astimezone(UTC)
-    except (OverflowError, TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError, re.error):  # the last of a format with one part twice (SSSSSSSSS)
         return None
 
 
