@@ -144,6 +144,13 @@ def test_an_object_without_fields_is_refused(node: dict[str, Any]) -> None:
         contract()
 
 
+def test_a_contract_that_is_nested_too_deeply_is_refused() -> None:
+    node: dict[str, Any] = TEXT
+    for _ in range(2_000):
+        node = {"type": "object", "properties": {"a": node}}
+    assert refused(a=node) == "parcel.seen v1: data: nested too deeply"
+
+
 @pytest.mark.parametrize(
     ("node", "says"),
     [

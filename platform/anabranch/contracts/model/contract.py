@@ -94,9 +94,14 @@ class Contract:
                 next_step="describe an object with named fields",
             )
         data = f"{self.name} v{self.version}: data"
-        object.__setattr__(self, "schema", in_memory(data, schema))
-        for path, node in _nodes(data, self.schema):
-            _check_node(path, node)
+        try:
+            object.__setattr__(self, "schema", in_memory(data, schema))
+            for path, node in _nodes(data, self.schema):
+                _check_node(path, node)
+        except RecursionError:
+            raise _wrong(
+                f"{data}: nested too deeply", "leave the deepest parts out: they stay in the raw bytes"
+            ) from None
 
     @property
     def uri(self) -> str:
