@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, MutableSet
 from contextlib import suppress
 from typing import Any
 
+from anabranch.views import _sql_text
 from anabranch.views.function_source import Source
 from anabranch.views.model.definition import Definition, definition_error
 
@@ -43,8 +44,18 @@ _HELP = "compute rows from the events only: same events, same rows, whenever and
 
 
 def check_python(view: Definition, source: Source) -> None:
-    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first problem. A query in SQL has no
-    Python."""
+    """Raises BadDefinition VIEW_IMPURE or VIEW_UNSEEN, with the line of the first problem. Of a query in SQL, only its
+    text is read."""
+    for text, line in _texts(source):
+        if relative := _sql_text.relative_time(text):
+            what, at = relative
+            raise definition_error(
+                "VIEW_IMPURE",
+                view,
+                f"{what} is another time in each run",
+                line=source.line_in_file(at) if source.sql is not None else line,
+                next_step=_HELP,
+            )
     if source.sql is not None:
         return
     for star in source.star_imports:
@@ -72,6 +83,18 @@ def check_python(view: Definition, source: Source) -> None:
             if reason:
                 raise definition_error("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
     _check_constants(view, source)
+
+
+def _texts(source: Source) -> Iterator[tuple[str, int]]:
+    """The texts that may be SQL, each with its first line: the query, or every string but docstrings."""
+    if source.sql is not None:
+        yield source.sql, 1
+        return
+    nodes = [node for tree in source.trees for node in ast.walk(tree)]
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value, node.lineno
 
 
 def _check_import(view: Definition, name: str, path: str, line: int) -> None:

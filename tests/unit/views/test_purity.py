@@ -59,6 +59,13 @@ IMPURE = {
     "a list at the top": ("NAMES = ['AA']  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
     "a dict at the top": ("NAMES = {'AA': 1}  # !", "return departed.where(F.col('flight') == NAMES['AA'])"),
     "a list that is computed": ("NAMES = sorted('AB')  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
+    "the date of today": ("", "return departed.where(F.expr(\"to_date(event_time) < date 'today'\"))  # !"),
+    "a time of yesterday": ("", "return departed.where(\"event_time >= TIMESTAMP_NTZ ' Yesterday UTC'\")  # !"),
+    "the time now, in a constant": (
+        "LAST = 'event_time < timestamp\"now\"'  # !",
+        "return departed.where(f'flight > 1 and {LAST}')",
+    ),
+    "a date in a text with gaps": ("", "n = 1\nreturn departed.where(f\"flight > {n} and day < Date'TOMORROW'\")  # !"),
     "in a helper": (
         "import time  # !\ndef helper(frame):\n    return frame.where(F.lit(time.time()) > 1)",
         "return helper(departed)",
@@ -98,6 +105,15 @@ PURE = {
     "a name like a module's": ("", "time = 'event_time'\nid = 3\nreturn departed.where(F.col(time) > id)"),
     "a helper below": ("", "return helper(departed)\ndef helper(frame): return frame"),
     "a sorted set": ("", "return departed.select(*sorted({'flight', 'carrier'}), *(x for x in ('origin',)))"),
+    "a date that is written down": (
+        "",
+        "'''From date 'today' on.'''\nreturn departed.where(\"day > date '2013-01-01' or day > timestamp 'epoch'\")",
+    ),
+    "a text about today": (
+        "",
+        "return departed.select(F.lit('today').alias('x'), F.expr(\"'date' || 'today -- date ''today'''\").alias('y'))",
+    ),
+    "a remark about today": ("", "return departed.where(\"flight > 1 -- date 'today'\")"),
     "a hint": ("from pyspark.sql import SparkSession", "x: SparkSession = departed\nreturn x"),
 }
 
