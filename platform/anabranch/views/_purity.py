@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
 from contextlib import suppress
 from typing import Any
 
 from anabranch.views import _sql_text
+from anabranch.views._set_order import SetOrder
 from anabranch.views.function_source import Source
 from anabranch.views.model.definition import Definition, definition_error
 
@@ -77,12 +78,19 @@ def check_python(view: Definition, source: Source) -> None:
         | {name for name, _ in source.used}
         | {a.arg for a in ast.walk(source.function) if isinstance(a, ast.arg)}
     )
+    closed = _closed_over(view.function)
+    values = {**view.function.__globals__, **closed}
+    order = SetOrder.of(source, values)
     for tree in source.trees:
         for node in ast.walk(tree):
-            reason = _problem(node, source, known)
+            reason = _problem(node, source, known) or order.problem(node)
             if reason:
                 raise definition_error("VIEW_IMPURE", view, reason, line=getattr(node, "lineno", None), next_step=_HELP)
-    _check_constants(view, source)
+    _check_constants(view, source, values)
+    for name in sorted(closed.keys() - {name for name, _ in source.used}):
+        raise definition_error(
+            "VIEW_UNSEEN", view, f"{name} comes from the enclosing function: its value isn't in the source"
+        )
 
 
 def _texts(source: Source) -> Iterator[tuple[str, int]]:
@@ -120,8 +128,6 @@ def _problem(node: ast.AST, source: Source, known: set[str]) -> str:
             return f"it changes {', '.join(node.names)}, which outlives the call"
         case ast.Name(id=name) if name in _BUILTINS and name not in known:
             return f"it uses {name}()"
-        case ast.Call(func=called, args=[argument, *_]) if _keeps_order(called) and _is_set(argument):
-            return f"{ast.unparse(called)} depends on the order of a set, and a set has none: write sorted(...)"
         case ast.Attribute(attr=attr) if attr in _SESSION:
             return f"it accesses the Spark session by .{attr}"
         case ast.Attribute() | ast.Name():
@@ -134,29 +140,8 @@ def _problem(node: ast.AST, source: Source, known: set[str]) -> str:
             return ""
 
 
-def _keeps_order(called: ast.expr) -> bool:
-    """``list``, ``tuple``, ``",".join``: the result has the order of the argument."""
-    match called:
-        case ast.Attribute(attr="join") | ast.Name(id="list" | "tuple" | "enumerate" | "iter"):
-            return True
-        case _:
-            return False
-
-
-def _is_set(argument: ast.expr) -> bool:
-    match argument:
-        case ast.Set() | ast.SetComp() | ast.Call(func=ast.Name(id="set" | "frozenset")):
-            return True
-        case ast.GeneratorExp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]):
-            return _is_set(first.iter)
-        case _:
-            return False
-
-
-def _check_constants(view: Definition, source: Source) -> None:
-    """Values from outside the function must not change between the runs of both paths, and must be in the source."""
-    closed = _closed_over(view.function)
-    values = {**view.function.__globals__, **closed}
+def _check_constants(view: Definition, source: Source, values: Mapping[str, Any]) -> None:
+    """Values from outside the function must not change between the runs of both paths."""
     for name, node in source.used:
         literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS)
         if literal or isinstance(values.get(name), _MUTABLE):
@@ -165,12 +150,9 @@ def _check_constants(view: Definition, source: Source) -> None:
                 view,
                 f"{name} is mutable: it can change between two runs of the view",
                 line=node.lineno,
-                next_step="make it a tuple, a frozenset or a MappingProxyType, or build it inside the function",
+                next_step="make it a tuple, a MappingProxyType or a frozenset (sorted(...) when you iterate it), or "
+                "build it inside the function",
             )
-    for name in sorted(closed.keys() - {name for name, _ in source.used}):
-        raise definition_error(
-            "VIEW_UNSEEN", view, f"{name} comes from the enclosing function: its value isn't in the source"
-        )
 
 
 def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
