@@ -21,6 +21,7 @@ _IMPURE_MODULES = {
     *("asyncio", "concurrent", "ctypes", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "logging"),
     *("multiprocessing", "os", "pathlib", "platform", "random", "secrets", "select", "shutil", "signal", "smtplib"),
     *("socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid"),
+    *("dbm", "fileinput", "linecache", "mmap", "runpy", "shelve", "tarfile", "zipfile"),
     *("requests", "httpx", "aiohttp", "boto3", "confluent_kafka", "deltalake", "duckdb", "psycopg", "py4j"),
 }
 _IMPURE_NAMES = (
@@ -28,6 +29,12 @@ _IMPURE_NAMES = (
     # They use the machine's time zone; with a zone, the same can be written as an addition to a time that has one.
     *("datetime.datetime.fromtimestamp", "datetime.date.fromtimestamp"),
     *("numpy.random", "numpy.datetime64", "pandas.Timestamp.now", "pandas.Timestamp.today", "pandas.read_"),
+    *("pandas.Timestamp.utcnow", "pandas.Period.now", "pandas.HDFStore", "pandas.ExcelFile"),
+    *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile", "numpy.memmap"),
+    *("pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "pyarrow.orc", "pyarrow.feather", "pyarrow.dataset"),
+    *("pyarrow.fs", "pyarrow.memory_map", "pyarrow.OSFile"),
+    # Their compress and decompress are of bytes in memory.
+    *("gzip.open", "gzip.GzipFile", "bz2.open", "bz2.BZ2File", "lzma.open", "lzma.LZMAFile", "codecs.open"),
     *(
         "pyspark.SparkContext",
         "pyspark.sql.SparkSession",
@@ -38,6 +45,8 @@ _IMPURE_NAMES = (
         "anabranch.read",
     ),
 )
+_TIMES_OF_PANDAS = {"pandas.Timestamp", "pandas.to_datetime"}
+"""Given ``now`` or ``today``, they are clocks."""
 _LIBRARIES = {"anabranch", "numpy", "pandas", "pyarrow", "pyspark", "delta"}
 _BUILTINS = {"open", "input", "exec", "eval", "compile", "__import__", "globals", "vars", "id", "hash", "print"}
 _SESSION = {"sparkSession", "sql_ctx", "rdd", "_jdf", "_sc"}
@@ -128,6 +137,8 @@ def _problem(node: ast.AST, source: Source, known: set[str]) -> str:
             return f"it changes {', '.join(node.names)}, which outlives the call"
         case ast.Name(id=name) if name in _BUILTINS and name not in known:
             return f"it uses {name}()"
+        case ast.Call(func=called) if source.dotted(called) in _TIMES_OF_PANDAS and _takes_now(node):
+            return f"{ast.unparse(node)} is another time in each run"
         case ast.Attribute(attr=attr) if attr in _SESSION:
             return f"it accesses the Spark session by .{attr}"
         case ast.Attribute() | ast.Name():
@@ -138,6 +149,13 @@ def _problem(node: ast.AST, source: Source, known: set[str]) -> str:
             return f"it uses {path}" if impure else ""
         case _:
             return ""
+
+
+def _takes_now(call: ast.Call) -> bool:
+    first = next(iter([*call.args, *(each.value for each in call.keywords if each.arg in ("ts_input", "arg"))]), None)
+    given = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+    texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return any(text.strip().lower() in ("now", "today") for text in texts)
 
 
 def _check_constants(view: Definition, source: Source, values: Mapping[str, Any]) -> None:

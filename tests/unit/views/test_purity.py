@@ -43,6 +43,34 @@ IMPURE = {
     "os": ("import os  # !", "return departed.where(F.lit(os.environ['X']) == 'x')"),
     "pathlib": ("from pathlib import Path  # !", "return departed.where(F.lit(Path('x').read_text()) == 'x')"),
     "requests": ("import requests  # !", "return departed.where(F.lit(requests.get('x').text) == 'x')"),
+    **{
+        f"{library}.{function}": (
+            f"import {library} as lib",
+            f"x = lib.{function}('x')  # !\nreturn departed.where(F.lit(x) > 1)",
+        )
+        for library, function in [
+            *(("pandas", name) for name in ("Timestamp.utcnow", "Period.now", "read_csv", "ExcelFile")),
+            *(("numpy", name) for name in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")),
+            *(("pyarrow.parquet", "read_table"), ("pyarrow.csv", "read_csv"), ("pyarrow.json", "read_json")),
+            *(("pyarrow.orc", "read_table"), ("pyarrow.feather", "read_table"), ("pyarrow.dataset", "dataset")),
+            *(("pyarrow.fs", "LocalFileSystem"), ("pyarrow", "memory_map"), ("pyarrow", "OSFile")),
+            *(("gzip", "open"), ("gzip", "GzipFile"), ("bz2", "open"), ("lzma", "LZMAFile"), ("codecs", "open")),
+        ]
+    },
+    **{
+        f"pandas of {argument}": (
+            "import pandas as pd",
+            f"x = pd.{argument}  # !\nreturn departed.where(F.lit(x) > 1)",
+        )
+        for argument in (
+            "Timestamp('now')",
+            "Timestamp(ts_input=' Today')",
+            "to_datetime('now')",
+            "to_datetime(['today'])",
+        )
+    },
+    "an archive": ("import zipfile  # !", "return departed.where(F.lit(zipfile.ZipFile('x').read('y')) == 'x')"),
+    "lines of a file": ("from linecache import getline  # !", "return departed.where(F.lit(getline('x', 1)) == 'x')"),
     "an import inside": ("", "import socket  # !\nreturn departed.where(F.lit(socket.gethostname()) == 'x')"),
     "open": ("", "return departed.where(F.lit(open('x').read()) == 'x')  # !"),
     "eval": ("", "return eval('departed')  # !"),
@@ -99,6 +127,10 @@ PURE = {
     "constants": (
         "from types import MappingProxyType\nNAMES = ('AA', 'UA')\nMORE = MappingProxyType({'AA': 1})",
         "return departed.where(F.col('carrier').isin(*NAMES)).where(F.col('flight') > MORE['AA'])",
+    ),
+    "bytes in memory": (
+        "import gzip\nimport pandas as pd\nimport pyarrow as pa",
+        "x = pa.array([pd.to_datetime({'now': ['2013']}['now'])])\nreturn departed.limit(len(gzip.compress(x.buffers()[1])))",
     ),
     "a list inside": ("", "names = ['AA', 'UA']\nreturn departed.where(F.col('carrier').isin(names))"),
     "a module that the view doesn't use": ("import os, time\nHOME = os.sep", "return departed"),
