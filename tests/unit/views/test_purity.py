@@ -130,7 +130,7 @@ PURE = {
     ),
     "bytes in memory": (
         "import gzip\nimport pandas as pd\nimport pyarrow as pa",
-        "x = pa.array([pd.to_datetime({'now': ['2013']}['now'])])\nreturn departed.limit(len(gzip.compress(x.buffers()[1])))",
+        "x = pa.array([pd.to_datetime({'now': 1}['now'])])\nreturn departed.limit(len(gzip.compress(x.buffers()[1])))",
     ),
     "a list inside": ("", "names = ['AA', 'UA']\nreturn departed.where(F.col('carrier').isin(names))"),
     "a module that the view doesn't use": ("import os, time\nHOME = os.sep", "return departed"),
