@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from anabranch.views import _sql_text
+from anabranch.views._bindings import binds
 from anabranch.views._set_order import SetOrder
 from anabranch.views.function_source import Source
 from anabranch.views.model.definition import Definition, definition_error
@@ -161,7 +162,9 @@ def _takes_now(call: ast.Call) -> bool:
 def _check_constants(view: Definition, source: Source, values: Mapping[str, Any]) -> None:
     """Values from outside the function must not change between the runs of both paths."""
     for name, node in source.used:
-        literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS)
+        literal = (
+            isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _LITERALS) and name in binds(node)
+        )
         if literal or isinstance(values.get(name), _MUTABLE):
             raise definition_error(
                 "VIEW_IMPURE",
