@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from anabranch.apps.airflow._note_markdown import as_text
 from anabranch.apps.airflow._rest_api import RestApi, content, dag_path, error_detail, path_part, run_path
 from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 
@@ -115,7 +116,7 @@ class Client(RestApi):
         found = self.get(run_path(dag_id, run_id))
         tasks = self.task_instances(dag_id, run_id)
         return Run(
-            dag_id, run_id, found["state"], self.url(dag_id, run_id), found.get("note") or "",
+            dag_id, run_id, found["state"], self.url(dag_id, run_id), as_text(found.get("note") or ""),
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
         )  # fmt: skip
 
