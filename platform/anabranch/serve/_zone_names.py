@@ -24,11 +24,11 @@ def problem_of_zone(text: str) -> str:
     found = _NAMED.fullmatch(text)
     if found is None:
         return ""
-    year, *others = (int(part or 0) for part in found.groups()[:6])
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     year = year if year < 9_600 else 9_600 + year % _CALENDAR
     try:
-        zone = ZoneInfo(found["zone"])
-        first, second = (datetime(year, *others, tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+        time = datetime(year, month, day, hour, minute, second, tzinfo=ZoneInfo(found["zone"]))
+        before, after = (time.replace(fold=fold).utcoffset() for fold in (0, 1))
     except (ValueError, LookupError, OSError):
         return f"{found['zone']} is no time zone that is known here, or has no such time"
-    return "" if first == second else f"clocks are changed then in {found['zone']}: it is two times, or none"
+    return "" if before == after else f"clocks are changed then in {found['zone']}: it is two times, or none"

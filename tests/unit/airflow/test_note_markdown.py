@@ -6,9 +6,9 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
-from anabranch.apps.airflow._note_markdown import as_markdown, as_text
 from anabranch.apps.airflow._run_failure import failure_text
 from anabranch.apps.airflow._run_notes import as_note
+from anabranch.apps.airflow.note_markdown import as_markdown, as_text
 
 pytestmark = pytest.mark.unit
 QUOTED = "![x](https://evil.example/p.png) [log in](https://evil.example)\n\n[a]: https://evil.example\n<div hidden>[a]"

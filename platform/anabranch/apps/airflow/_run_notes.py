@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from anabranch.apps.airflow._note_markdown import as_markdown
+from anabranch.apps.airflow.note_markdown import as_markdown
 from anabranch.change.estimates import Estimate, Outcome, step_costs
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings

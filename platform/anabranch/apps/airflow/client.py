@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
-from anabranch.apps.airflow._note_markdown import as_text
 from anabranch.apps.airflow._rest_api import RestApi, content, dag_path, error_detail, path_part, run_path
+from anabranch.apps.airflow.note_markdown import as_text
 from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 
 NOTE_LENGTH = 1000
@@ -75,7 +75,7 @@ class Client(RestApi):
         path = f"{dag_path(dag_id)}/dagRuns"
         answer = self.send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)
         if answer.status_code == 409 and run_id is not None:
-            self._check_same(dag_id, run_id, body["conf"])
+            self._check_same(dag_id, run_id, conf)
             return run_id
         if answer.status_code in (400, 422):
             raise BadInput(
@@ -92,7 +92,7 @@ class Client(RestApi):
         except TryAgain as lost:
             self._maybe_created(lost, dag_id, run_id)
             raise
-        if there == json.loads(json.dumps(conf)):
+        if there == json.loads(json.dumps(dict(conf))):
             return
         given = ", ".join(f"{name}={value}" for name, value in there.items())
         raise Conflict(

@@ -17,8 +17,8 @@ import anyio
 import httpx
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from anabranch.apps.airflow._note_markdown import as_text
 from anabranch.apps.airflow.client import Client
+from anabranch.apps.airflow.note_markdown import as_text
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
 from anabranch.core.errors import AnabranchError
