@@ -22,6 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from anabranch.core.errors import BadInput
+from anabranch.serve._zone_names import problem_of_zone
 
 _Node = Mapping[str, Any]
 
@@ -209,6 +210,8 @@ def _check_written(text: str, kind: Kind) -> None:
     pattern, example = _WRITTEN.get(kind, ("(?!)", "a number without quotes" if kind in _NUMBERS else "a text"))
     if not re.fullmatch(pattern, text, re.ASCII):
         raise predicate_error(f"{text[:60]!r} is no {kind} that all engines read alike; write {example}")
+    if kind is Kind.TIMESTAMP and (problem := problem_of_zone(text)):
+        raise predicate_error(f"{text!r} is not the same in all engines: {problem}; write it in UTC, as in {example}")
 
 
 def _group(types: Iterable[Type]) -> frozenset[Kind]:
@@ -267,7 +270,8 @@ def _function(name: str, types: Sequence[Type]) -> Type:
         return types[0]
     if name in {"abs", "+", "-", "*"} and kinds <= _NUMBERS | {Kind.NULL}:
         whole, scale = [each.whole for each in types], [each.scale for each in types]
-        return _number(types, *((sum(whole), sum(scale)) if name == "*" else (max(whole) + 1, max(scale))))
+        # One digit more for a product, as Spark has it: it rounds what takes more than 38.
+        return _number(types, *((sum(whole) + 1, sum(scale)) if name == "*" else (max(whole) + 1, max(scale))))
     names = ", ".join(sorted(map(_a, kinds)))
     raise predicate_error(f"{name} of {names} is not the same in all engines")
 

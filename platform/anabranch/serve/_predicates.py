@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 4_000
 _MAX_DEPTH = 60
+_MAX_BETWEENS = 3
+"""How often one can be inside another: each has its value twice."""
 _COMPARISONS = {
     "COMPARE_EQUAL": "=",
     "COMPARE_NOTEQUAL": "<>",
@@ -123,7 +125,7 @@ class _Renderer:
         self._spark = dialect == "spark"
         self._columns: dict[str, str] = {name.lower(): name for name in schema.names}
         self._types = types
-        self._depth = 0
+        self._depth, self._betweens = 0, 0
 
     def render(self, node: _Node) -> str:
         self._depth += 1
@@ -142,8 +144,7 @@ class _Renderer:
             case "CONJUNCTION":
                 return f"({_CONJUNCTIONS[node['type']].join(self.render(child) for child in node['children'])})"
             case "BETWEEN":
-                value, low, high = self._compared([node["input"], node["lower"], node["upper"]])
-                return f"({value} BETWEEN {low} AND {high})"
+                return self._between(node)
             case "OPERATOR":
                 return self._operator(node)
             case "COLUMN_REF":
@@ -155,6 +156,18 @@ class _Renderer:
             case "FUNCTION":
                 return self._function(node)
         raise predicate_error(f"{node['class'].lower().replace('_', ' ')} is not allowed")
+
+    def _between(self, node: _Node) -> str:
+        """Two comparisons. With bounds of two types, DuckDB would convert all three values to one of them."""
+        self._betweens += 1
+        try:
+            if self._betweens > _MAX_BETWEENS:
+                raise predicate_error("it is nested too deeply")
+            value, low = self._compared([node["input"], node["lower"]])
+            value_again, high = self._compared([node["input"], node["upper"]])
+        finally:
+            self._betweens -= 1
+        return f"({value} >= {low} AND {value_again} <= {high})"
 
     def _operator(self, node: _Node) -> str:
         children = self._compared(node["children"])

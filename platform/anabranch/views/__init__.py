@@ -5,11 +5,12 @@ In: the view modules of a project (``spark_jobs/views``), its topics with their 
 
 In the order in which they act: the package ``model`` is one declared version; ``registry`` collects the declarations
 (``project`` loads those of a project; ``sql_file``, ``_sql_query``, ``_sql_text``: views in SQL); ``function_source``,
-``_fingerprint`` and ``_purity`` read the function's source; ``check`` judges Spark's plan (``_catalyst``) by
-``_plan_rules`` and ``_aggregate_rules``; ``definition_registry`` and ``upcaster_registry`` persist what was checked,
-``registered_definition`` reads it, ``retired_versions`` says which are over. At run time ``selection`` selects events
-and partitions, with the functions that ``_upcasting`` has checked. Authors also use ``joins``, ``processor`` (as a
-stream: ``_processor_stream``) and ``saved_searches``.
+``_fingerprint`` and ``_purity`` read the function's source (``_bindings``: of what it uses; ``_set_order``); ``check``
+judges Spark's plan (``_catalyst``) by ``_plan_rules``, ``_aggregate_rules`` and ``_collations``;
+``definition_registry`` and ``upcaster_registry`` persist what was checked, ``registered_definition`` reads it,
+``retired_versions`` says which are over. At run time ``selection`` selects events and partitions, with the functions
+that ``_upcasting`` has checked. Authors also use ``joins``, ``processor`` (as a stream: ``_processor_stream``) and
+``saved_searches``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from anabranch.views._catalyst import kind_of
+from anabranch.views._collations import loose_collation
 
 EXACT: Final = frozenset(
     {
@@ -36,6 +37,8 @@ _INSTEAD: Final = {
     "HllSketchAgg": "F.approx_count_distinct or F.theta_sketch_agg",
     "HllUnionAgg": "F.theta_union_agg",
 }
+KEEPS_FIRST: Final = "keeps whichever text comes first of those that its collation takes for equal"
+LOWER: Final = "F.lower(...) of the column, which makes them equal texts, or F.collate(..., 'UTF8_BINARY')"
 _DIVIDE = "F.sum of integers or decimals and F.count, and divide afterwards"
 
 
@@ -43,9 +46,9 @@ def order_dependence(function: Any, parent: str) -> tuple[str, str, str] | None:
     """Returns (error code, problem, what to write) for an aggregate whose result depends on the order of rows; None
     for an exact one. ``parent`` is the kind of the expression around it."""
     kind, name, kinds = kind_of(function), str(function.prettyName()), _input_type(function)
-    if kind in EXACT or (kind in ("CollectList", "CollectSet") and parent in _SORTED):
-        return None
     column = f"{name} of {_input(function)} ({kinds})"
+    if kind in EXACT or (kind in ("CollectList", "CollectSet") and parent in _SORTED):
+        return ("VIEW_ORDER", f"{column} {KEEPS_FIRST}", LOWER) if loose_collation(type_of(function)) else None
     if kind in _ADDING:
         if str(function.dataType().typeName()) not in ("double", "float"):
             return None
@@ -66,6 +69,11 @@ _CAST = "a cast to decimal or integer before you add: F.sum(F.col('x').cast('dec
 def _input(function: Any) -> str:
     children = function.children()
     return str(children.apply(0).sql()) if children.size() else "rows"
+
+
+def type_of(expression: Any) -> str:
+    """All of an expression's type, with the fields of structs."""
+    return str(expression.dataType().sql())
 
 
 def _input_type(function: Any) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 from anabranch.contracts.model.topics import Sources
 from anabranch.views import _catalyst
-from anabranch.views._aggregate_rules import order_dependence
+from anabranch.views._aggregate_rules import KEEPS_FIRST, LOWER, order_dependence, type_of
 from anabranch.views._catalyst import ExpressionRef, items, kind_of, line_of
+from anabranch.views._collations import loose_collation
 from anabranch.views.function_source import Source
 from anabranch.views.model.definition import WATERMARK, Definition, View, definition_error
 
@@ -15,18 +16,20 @@ _NON_DETERMINISTIC = {
     *("CurrentTimestamp", "CurrentTimestampLike", "Now", "LocalTimestamp", "CurrentDate", "CurrentTime"),
     *("CurrentBatchTimestamp", "CurrentTimeZone", "CurrentUser", "SessionUser", "CurrentDatabase", "CurrentCatalog"),
     *("InputFileName", "InputFileBlockStart", "InputFileBlockLength", "SparkPartitionID", "MonotonicallyIncreasingID"),
-    *("Rand", "Randn", "Uniform", "RandStr", "Uuid", "Shuffle"),
+    *("Rand", "Randn", "Uniform", "RandStr", "Uuid", "Shuffle", "DistributedSequenceID"),
 }
 _RELATIVE_TIMES = ("now", "today", "tomorrow", "yesterday")
 _SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "TableArgumentSubquery"}
 _PYTHON = {"PythonUDF", "PythonUDAF", "PythonUDTF"}
 _UNORDERED_NODES = {
-    "Sample": "sample",
-    "GlobalLimit": "limit",
-    "LocalLimit": "limit",
-    "Offset": "offset",
-    "Tail": "tail",
+    "Sample": "sample keeps different rows",
+    "GlobalLimit": "limit keeps different rows",
+    "LocalLimit": "limit keeps different rows",
+    "Offset": "offset keeps different rows",
+    "Tail": "tail keeps different rows",
+    "AttachDistributedSequence": "zipWithIndex gives rows different numbers",
 }
+_DISTINCT = ("Distinct", "Intersect", "Except")
 _STATEFUL = ("Aggregate", "Deduplicate", "Join", "TransformWithState", "FlatMapGroups")
 _PURE = "compute rows from the events only; as a time use event_time"
 
@@ -90,8 +93,9 @@ def check_nodes(view: View, plan: Any) -> None:
     for node in _catalyst.nodes(plan):
         kind = kind_of(node)
         if kind in _UNORDERED_NODES:
-            what = f"{_UNORDERED_NODES[kind]} keeps different rows in each run"
+            what = f"{_UNORDERED_NODES[kind]} in each run"
             raise definition_error("VIEW_ORDER", view, what, next_step="remove it: the view's readers can apply it")
+        _check_equality(view, node, kind)
         if kind.startswith("Deduplicate"):
             kept = {str(column.exprId()) for column in items(node.keys())}
             if any(str(column.exprId()) not in kept for column in items(node.child().output())):
@@ -101,6 +105,18 @@ def check_nodes(view: View, plan: Any) -> None:
                     "dropDuplicates on some columns keeps whichever row comes first",
                     next_step="landing already drops repeated events; for anything else group and take max of a struct",
                 )
+
+
+def _check_equality(view: View, node: Any, kind: str) -> None:
+    """VIEW_ORDER: no group, and no distinct row, of texts that only a collation takes for equal."""
+    if kind == "Aggregate":
+        equal = items(node.groupingExpressions())
+    else:
+        equal = items(node.output()) if kind in _DISTINCT or kind.startswith("Deduplicate") else []
+    for column in equal:
+        if loose_collation(type_of(column)):
+            what = f"{'a group by' if kind == 'Aggregate' else kind.lower()} {column.sql()} ({type_of(column)})"
+            raise definition_error("VIEW_ORDER", view, f"{what} {KEEPS_FIRST}", next_step=f"write: {LOWER}")
 
 
 def python_in(plan: Any) -> bool:

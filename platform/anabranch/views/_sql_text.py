@@ -21,6 +21,8 @@ _TOKEN: Final = re.compile(
 _LONG: Final = re.compile(r"/\*|\*/")
 QUERIES: Final = ("select", "with", "from", "table", "values")
 """The words that a query begins with."""
+_TIME_TYPES: Final = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz")
+_RELATIVE: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,20 @@ def problem(sql: str) -> tuple[str, int] | None:
     if first.text.lower() not in QUERIES:
         return f"{first.text.upper()} is not a query", first.line
     return None
+
+
+def relative_time(sql: str) -> tuple[str, int] | None:
+    """A literal such as ``DATE 'today'``, with its line. Spark's parser makes it a constant of the day on which it
+    parses, so nothing in the plan shows it."""
+    found = tokens(sql)
+    for token, after in pairwise(found):
+        if after.kind == "text" and token.text.lower() in _TIME_TYPES and _RELATIVE.match(_value(after.text)):
+            return f"{token.text} {after.text}", token.line
+    return None
+
+
+def _value(text: str) -> str:
+    return text.lstrip("rR")[1:-1]
 
 
 def calls(sql: str) -> list[tuple[str, int, Sequence[str]]]:

@@ -18,6 +18,7 @@ from anabranch.core.engine.call_sites import call_sites
 from anabranch.core.errors import AnabranchError
 from anabranch.ingest.landing.table.schema import landing_schema
 from anabranch.views import _catalyst, _plan_rules
+from anabranch.views._collations import loose_collation
 from anabranch.views._upcasting import check_upcasters
 from anabranch.views.function_source import Source, read
 from anabranch.views.model.definition import CHANGED, COLUMN, ENVELOPE, PARTITION_DATE, View, definition_error, is_own
@@ -128,9 +129,13 @@ def _check_columns(view: View, rows: DataFrame) -> None:
             next_step="let partition_by name a timestamp or a date",
         )
     unequal = [c for c in view.key if types[c] in ("map", "variant", "double", "float")]
+    unequal += [c for c in view.key if loose_collation(rows.schema[c].dataType.simpleString())]
     if unequal:
         raise definition_error(
-            "VIEW_COLUMNS", view, f"{unequal} can't identify a row", next_step="use no floats and no maps in the key"
+            "VIEW_COLUMNS",
+            view,
+            f"{unequal} can't identify a row",
+            next_step="use no floats, no maps and no texts with a collation in the key; lower(x) instead of the latter",
         )
 
 

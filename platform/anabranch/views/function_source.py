@@ -16,13 +16,13 @@ from typing import Any
 from anabranch.core.errors import BadDefinition
 from anabranch.core.project_folder import current_project
 from anabranch.views import _sql_text
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from anabranch.views._bindings import statements_of
 
 
 @dataclass(frozen=True)
 class Source:
-    """``used``: the module's statements that bind a name which the function needs, directly or indirectly.
+    """``used``: the module's statements that bind a name which the function needs, directly or indirectly, or change
+    what it holds.
     ``star_imports``: those of the module; which names they bind isn't in the source.
 
     Of a view in SQL: its query, the line in which that begins (0: unknown), and the names of its tables.
@@ -116,11 +116,7 @@ def _read(function: Callable[..., Any]) -> Source:
 def _used(
     function: ast.FunctionDef, module: ast.Module, around: list[ast.FunctionDef]
 ) -> tuple[tuple[str, ast.stmt], ...]:
-    bound: dict[str, list[ast.stmt]] = {}
-    for body in (module.body, *(outer.body for outer in around)):
-        for statement in body:
-            for name in _binds(statement):
-                bound.setdefault(name, []).append(statement)
+    bound = statements_of([module.body, *(outer.body for outer in around)])
     found: dict[str, list[ast.stmt]] = {}
     waiting = [name for tree in (function.args, *function.body) for name in _names(tree)]
     while waiting:
@@ -154,29 +150,10 @@ def _hints(node: ast.AST) -> list[ast.expr]:
     return [hint for hint in hints if isinstance(hint, ast.expr)]
 
 
-def _binds(statement: ast.stmt) -> set[str]:
-    match statement:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return {statement.name}
-        case ast.Import() | ast.ImportFrom():
-            return {alias.asname or alias.name.split(".")[0] for alias in statement.names}
-        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
-            inner = {name for child in ast.walk(statement) if child is not statement for name in _stored(child)}
-            return inner | {n for child in ast.walk(statement) if isinstance(child, Function) for n in (child.name,)}
-        case _:
-            return {name for child in ast.walk(statement) for name in _stored(child)}
-
-
 def _star_imports(module: ast.Module) -> Iterator[ast.ImportFrom]:
     for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
             yield node
-
-
-def _stored(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return _binds(node)
-    return {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
 
 
 def _imports(node: ast.AST) -> dict[str, tuple[str, int]]:

@@ -166,6 +166,11 @@ NO_STREAM = {
         ),
         "VIEW_STREAM",
     ),
+    "zipWithIndex": (
+        f"{ROWWISE}, refresh='partitions'",
+        "return departed.select('event_time', 'event_id').zipWithIndex()",
+        "VIEW_ORDER",
+    ),
     "an action": (ROWWISE, "x = departed.count()  # !\nreturn departed.where(F.lit(x) == x)", "VIEW_ANALYSIS"),
 }
 WRONG = {
@@ -191,11 +196,47 @@ WRONG = {
         "VIEW_READS",
     ),
 }
+LOOSE = "F.collate('dest', 'UTF8_LCASE')"
+AS_PARTS = f"{HOURLY}, refresh='partitions'"
+COLLATED = {
+    "max by a collation": (*hourly(f"F.max({LOOSE})"), "VIEW_ORDER"),
+    "min of a struct by a collation": (*hourly(f"F.min(F.struct({LOOSE}, 'flight'))"), "VIEW_ORDER"),
+    "a sorted list by a collation": (*hourly(f"F.sort_array(F.collect_list({LOOSE}))"), "VIEW_ORDER"),
+    "groups by a collation": (
+        AS_PARTS,
+        (
+            f"rows = departed.groupBy(F.window('event_time', '1 hour'), {LOOSE}.alias('d')).count()\n"
+            "return rows.select(F.col('window.start').alias('hour'), F.collate('d', 'UTF8_BINARY').alias('origin'))"
+        ),
+        "VIEW_ORDER",
+    ),
+    "distinct rows by a collation": (
+        AS_PARTS,
+        (
+            f"rows = departed.select(F.col('event_time').alias('hour'), {LOOSE}.alias('d')).distinct()\n"
+            "return rows.select('hour', F.collate('d', 'UTF8_BINARY').alias('origin'))"
+        ),
+        "VIEW_ORDER",
+    ),
+    "an intersection by a collation": (
+        AS_PARTS,
+        (
+            f"rows = departed.select(F.col('event_time').alias('hour'), {LOOSE}.alias('d'))\n"
+            "return rows.intersect(rows).select('hour', F.collate('d', 'UTF8_BINARY').alias('origin'))"
+        ),
+        "VIEW_ORDER",
+    ),
+    "a key with a collation": (
+        AS_PARTS,
+        f"return departed.select(F.col('event_time').alias('hour'), {LOOSE}.alias('origin'))",
+        "VIEW_COLUMNS",
+    ),
+}
 DISTINCT = (
     "hours = departed.groupBy(F.window('event_time', '1 hour'), 'origin').agg(F.count_distinct('dest').alias('n'))\n"
     "return hours.select(F.col('window.start').alias('hour'), 'origin', 'n')"
 )
-EVERY = {**IMPURE, **IN_SQL, **ORDER, **FLOATS, **NO_WATERMARK, **NO_STREAM, **WRONG}
+EVERY = {**IMPURE, **IN_SQL, **ORDER, **FLOATS, **NO_WATERMARK, **NO_STREAM, **COLLATED, **WRONG}
 
 
 @pytest.mark.parametrize("case", ["a rank", "a session window", "countDistinct"])
@@ -252,6 +293,10 @@ ALLOWED = {
             "return departed.join(other, near).drop('t', 'e')"
         ),
     ),
+    "a condition by a collation": (ROWWISE, f"return departed.where({LOOSE} == 'jfk')"),
+    "a count of collated texts": hourly(f"F.approx_count_distinct({LOOSE})"),
+    "the greatest by a collation of equal texts": hourly("F.max(F.collate('dest', 'UNICODE'))"),
+    "the greatest of texts that are lowered": hourly("F.max(F.lower('dest'))"),
     "a time that is written down": column("F.lit('2013-01-01 00:00:00').cast('timestamp')"),
 }
 

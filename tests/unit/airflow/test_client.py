@@ -83,6 +83,7 @@ class Api:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, paused: bool = False) -> None:
         self.paused, self.turns, self.sent = paused, list[int | Exception](), list[str | None]()
+        self.conf: dict[str, object] | None = None
         self.client = Client("http://airflow.test", ("anna", "x"))
         http = httpx.Client(base_url=self.client.address, transport=httpx.MockTransport(self._answer))
         monkeypatch.setattr(self.client, "_http", http)
@@ -101,7 +102,7 @@ class Api:
         status = self.turns.pop(0) if self.turns else 200
         if isinstance(status, Exception):
             raise status
-        run = {"dag_run_id": "cli__1", "state": "success", "note": ""}
+        run = {"dag_run_id": "cli__1", "state": "success", "note": "", "conf": self.conf}
         return httpx.Response(status, json=run if status < 300 else {"detail": "as said"})
 
 
@@ -140,6 +141,24 @@ def test_a_trigger_whose_answer_is_lost_is_repeated_under_its_id(
     api.turns += [lost, 409]
     assert api.client.trigger("delays", {}, run_id="cli__1").run_id == "cli__1"
     assert api.sent == ["cli__1", "cli__1"]
+
+
+def test_a_run_that_is_there_already_is_the_one_that_was_asked_for_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(monkeypatch)
+    api.conf, api.turns = {"from": "2013-01-01", "steps": [1, 2]}, [409, 200, 409]
+    assert api.client.create("delays", {"from": "2013-01-01", "steps": (1, 2)}, run_id="cli__1") == "cli__1"
+    with pytest.raises(Conflict, match=r"cli__1 of delays \(from=2013-01-01, steps=\[1, 2\]\)") as other:
+        api.client.create("delays", {"from": "2013-01-02", "steps": (1, 2)}, run_id="cli__1")
+    assert (other.value.code, other.value.state) == ("RUN_EXISTS", "no run was created")
+    assert "http://airflow.test/dags/delays/runs/cli__1" in other.value.next_step
+
+
+def test_a_run_that_is_there_and_can_not_be_read_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(monkeypatch)
+    api.turns += [409, 500]
+    with pytest.raises(TryAgain) as lost:
+        api.client.create("delays", {}, run_id="cli__1")
+    assert lost.value.state == "the run cli__1 of delays may have been created"
 
 
 def test_a_run_that_was_made_and_can_not_be_seen_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

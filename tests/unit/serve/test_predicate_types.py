@@ -32,6 +32,8 @@ def test_what_engines_would_read_in_different_ways_is_refused(where: str) -> Non
     [
         ("cast(text as int) = 1", "a cast of a text to integer is not the same in all engines"),
         ("day_of = 'today'", "'today' is no date that all engines read alike; write date '2013-01-31'"),
+        ("moment < '2013-11-03 01:30:00 America/New_York'", "clocks are changed then in America/New_York"),
+        ("moment < '2013-11-03 01:30:00 America/Nowhere'", "America/Nowhere is no time zone that is known here"),
         ("small * 2 = 1", "cast it to double"),
         ("exact = '2.5'", "write a number without quotes"),
         ("text = 1", "a text and an integer can't be compared"),

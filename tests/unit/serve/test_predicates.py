@@ -24,8 +24,13 @@ COLUMNS = pa.schema(
         ("ORIGIN = 'JFK'", """("origin" = 'JFK')""", "(`origin` = 'JFK')"),
         (
             "flights between 1 and 2 or not flights > -3",
-            """(("flights" BETWEEN 1 AND 2) OR (NOT ("flights" > -3)))""",
-            "((`flights` BETWEEN 1 AND 2) OR (NOT (`flights` > -3)))",
+            """(("flights" >= 1 AND "flights" <= 2) OR (NOT ("flights" > -3)))""",
+            "((`flights` >= 1 AND `flights` <= 2) OR (NOT (`flights` > -3)))",
+        ),
+        (
+            "flights not between 9007199254740993 and 1e18",
+            """(NOT ("flights" >= 9007199254740993 AND "flights" <= 1e18))""",
+            "(NOT (`flights` >= 9007199254740993 AND `flights` <= 1e18))",
         ),
         (
             "origin not in ('a', 'O''Hare') and origin is not null",
@@ -83,6 +88,7 @@ def test_a_predicate_is_the_same_for_both_engines(text: str, duckdb: str, spark:
         "list_transform([1], x -> x)[1] = 1",
         "flights = 'unterminated",
         "flights" + "+1" * 100 + " = 1",
+        "(" * 4 + "flights > 0" + " between true and true)" * 4,
         "flights = 1 OR " * MAX_LENGTH + "TRUE",
         "flights\0 = 1",
     ],
@@ -98,18 +104,21 @@ def test_whatever_is_more_than_a_predicate_is_refused(text: str) -> None:
 def test_numbers_next_to_small_floats_are_compared_as_such_by_both_engines() -> None:
     """DuckDB does so by itself; Spark would compare doubles, and find no 0.1."""
     exact = "Small = 0.1 and small in (-0.5, 2) and 3 < small and small between .1 and 4"
-    doubles = "small = 1e-1 and small in (0.1, 1e-1) and flights = 0.1 and 0.1 < 1 and small between 0.1 and flights"
+    doubles = "small = 1e-1 and small in (0.1, 1e-1) and flights = 0.1 and 0.1 < 1 and small between 1e-1 and flights"
     schema = pa.schema([("small", pa.float32()), ("flights", pa.float64())])
     found, left = (parse_predicate(text, schema) for text in (exact, doubles))
     assert (
         found.duckdb
-        == """(("small" = 0.1) AND ("small" IN (-0.5, 2)) AND (3 < "small") AND ("small" BETWEEN .1 AND 4))"""
+        == """(("small" = 0.1) AND ("small" IN (-0.5, 2)) AND (3 < "small") AND ("small" >= .1 AND "small" <= 4))"""
     )
     assert found.spark == (
         "((`small` = CAST('0.1' AS FLOAT)) AND (`small` IN (CAST('-0.5' AS FLOAT), CAST('2' AS FLOAT))) AND "
-        "(CAST('3' AS FLOAT) < `small`) AND (`small` BETWEEN CAST('.1' AS FLOAT) AND CAST('4' AS FLOAT)))"
+        "(CAST('3' AS FLOAT) < `small`) AND (`small` >= CAST('.1' AS FLOAT) AND `small` <= CAST('4' AS FLOAT)))"
     )
     assert left.spark == left.duckdb.replace('"', "`")
+    both = parse_predicate("small between 0.1 and flights", schema)
+    assert both.duckdb == """("small" >= 0.1 AND "small" <= "flights")"""
+    assert both.spark == "(`small` >= CAST('0.1' AS FLOAT) AND `small` <= `flights`)"
 
 
 @pytest.mark.parametrize(

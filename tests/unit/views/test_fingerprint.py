@@ -80,6 +80,7 @@ SAME = {
     "the spelling of a duration": replaced('partition_by="hour")', 'partition_by="hour", lookback="0 days")'),
 }
 OTHER = {
+    "a hint on a variable": replaced("LIMIT = 15", "LIMIT: int = 15"),
     "a constant": replaced("LIMIT = 15", "LIMIT = 16"),
     "a constant's type": replaced("LIMIT = 15", "LIMIT = 15.0"),
     "a constant of a helper's helper": replaced("F.lit(600)", "F.lit(601)"),

@@ -43,6 +43,34 @@ IMPURE = {
     "os": ("import os  # !", "return departed.where(F.lit(os.environ['X']) == 'x')"),
     "pathlib": ("from pathlib import Path  # !", "return departed.where(F.lit(Path('x').read_text()) == 'x')"),
     "requests": ("import requests  # !", "return departed.where(F.lit(requests.get('x').text) == 'x')"),
+    **{
+        f"{library}.{function}": (
+            f"import {library} as lib",
+            f"x = lib.{function}('x')  # !\nreturn departed.where(F.lit(x) > 1)",
+        )
+        for library, function in [
+            *(("pandas", name) for name in ("Timestamp.utcnow", "Period.now", "read_csv", "ExcelFile")),
+            *(("numpy", name) for name in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")),
+            *(("pyarrow.parquet", "read_table"), ("pyarrow.csv", "read_csv"), ("pyarrow.json", "read_json")),
+            *(("pyarrow.orc", "read_table"), ("pyarrow.feather", "read_table"), ("pyarrow.dataset", "dataset")),
+            *(("pyarrow.fs", "LocalFileSystem"), ("pyarrow", "memory_map"), ("pyarrow", "OSFile")),
+            *(("gzip", "open"), ("gzip", "GzipFile"), ("bz2", "open"), ("lzma", "LZMAFile"), ("codecs", "open")),
+        ]
+    },
+    **{
+        f"pandas of {argument}": (
+            "import pandas as pd",
+            f"x = pd.{argument}  # !\nreturn departed.where(F.lit(x) > 1)",
+        )
+        for argument in (
+            "Timestamp('now')",
+            "Timestamp(ts_input=' Today')",
+            "to_datetime('now')",
+            "to_datetime(['today'])",
+        )
+    },
+    "an archive": ("import zipfile  # !", "return departed.where(F.lit(zipfile.ZipFile('x').read('y')) == 'x')"),
+    "lines of a file": ("from linecache import getline  # !", "return departed.where(F.lit(getline('x', 1)) == 'x')"),
     "an import inside": ("", "import socket  # !\nreturn departed.where(F.lit(socket.gethostname()) == 'x')"),
     "open": ("", "return departed.where(F.lit(open('x').read()) == 'x')  # !"),
     "eval": ("", "return eval('departed')  # !"),
@@ -59,6 +87,13 @@ IMPURE = {
     "a list at the top": ("NAMES = ['AA']  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
     "a dict at the top": ("NAMES = {'AA': 1}  # !", "return departed.where(F.col('flight') == NAMES['AA'])"),
     "a list that is computed": ("NAMES = sorted('AB')  # !", "return departed.where(F.col('carrier').isin(NAMES))"),
+    "the date of today": ("", "return departed.where(F.expr(\"to_date(event_time) < date 'today'\"))  # !"),
+    "a time of yesterday": ("", "return departed.where(\"event_time >= TIMESTAMP_NTZ ' Yesterday UTC'\")  # !"),
+    "the time now, in a constant": (
+        "LAST = 'event_time < timestamp\"now\"'  # !",
+        "return departed.where(f'flight > 1 and {LAST}')",
+    ),
+    "a date in a text with gaps": ("", "n = 1\nreturn departed.where(f\"flight > {n} and day < Date'TOMORROW'\")  # !"),
     "in a helper": (
         "import time  # !\ndef helper(frame):\n    return frame.where(F.lit(time.time()) > 1)",
         "return helper(departed)",
@@ -93,11 +128,24 @@ PURE = {
         "from types import MappingProxyType\nNAMES = ('AA', 'UA')\nMORE = MappingProxyType({'AA': 1})",
         "return departed.where(F.col('carrier').isin(*NAMES)).where(F.col('flight') > MORE['AA'])",
     ),
+    "bytes in memory": (
+        "import gzip\nimport pandas as pd\nimport pyarrow as pa",
+        "x = pa.array([pd.to_datetime({'now': 1}['now'])])\nreturn departed.limit(len(gzip.compress(x.buffers()[1])))",
+    ),
     "a list inside": ("", "names = ['AA', 'UA']\nreturn departed.where(F.col('carrier').isin(names))"),
     "a module that the view doesn't use": ("import os, time\nHOME = os.sep", "return departed"),
     "a name like a module's": ("", "time = 'event_time'\nid = 3\nreturn departed.where(F.col(time) > id)"),
     "a helper below": ("", "return helper(departed)\ndef helper(frame): return frame"),
     "a sorted set": ("", "return departed.select(*sorted({'flight', 'carrier'}), *(x for x in ('origin',)))"),
+    "a date that is written down": (
+        "",
+        "'''From date 'today' on.'''\nreturn departed.where(\"day > date '2013-01-01' or day > timestamp 'epoch'\")",
+    ),
+    "a text about today": (
+        "",
+        "return departed.select(F.lit('today').alias('x'), F.expr(\"'date' || 'today -- date ''today'''\").alias('y'))",
+    ),
+    "a remark about today": ("", "return departed.where(\"flight > 1 -- date 'today'\")"),
     "a hint": ("from pyspark.sql import SparkSession", "x: SparkSession = departed\nreturn x"),
 }
 

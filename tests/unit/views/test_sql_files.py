@@ -80,6 +80,13 @@ def test_the_header_is_the_declaration(tmp_path: Path) -> None:
         (SHORT + "BEGIN SELECT 1; END", "VIEW_SQL", "there is more than one statement", 5),
         (SHORT + "SELECT '${spark.app.name}'", "VIEW_SQL", "takes a value from the session", 5),
         (SHORT + "SELECT ${spark.app.name}", "VIEW_SQL", "takes a value from the session", 5),
+        (
+            SHORT + "\nSELECT * FROM flight_departed\nWHERE event_time >= TIMESTAMP 'yesterday'",
+            "VIEW_IMPURE",
+            "TIMESTAMP 'yesterday' is another time in each run",
+            7,
+        ),
+        (SHORT + "SELECT 1 -- of\nWHERE day < date\n r'Today'", "VIEW_IMPURE", "date r'Today' is another time", 6),
         (SHORT.replace("counted", "Counted") + "SELECT 1", "VIEW_NAME", "'Counted'", None),
         (SHORT.replace("flight.departed", "departed") + "SELECT 1", "VIEW_EVENTS", "['departed']", None),
         (SHORT.replace("flight.departed", "no.such") + "SELECT 1", "VIEW_EVENTS", "no.such", None),

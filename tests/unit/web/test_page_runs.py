@@ -35,6 +35,7 @@ class Airflow:
         self.app.get("/api/v2/dags/{dag}")(self.dag)
         self.app.get("/api/v2/dags/{dag}/dagRuns")(self.list)
         self.app.post("/api/v2/dags/{dag}/dagRuns")(self.start)
+        self.app.get("/api/v2/dags/{dag}/dagRuns/{run}")(self.run)
 
     def dag(self, dag: str) -> dict[str, Any]:
         if self.unknown:
@@ -45,6 +46,9 @@ class Airflow:
         if self.refuses is not None:
             raise self.refuses
         return {"dag_runs": [run for run in reversed(self.runs) if run["dag_id"] == dag]}
+
+    def run(self, dag: str, run: str) -> dict[str, Any]:
+        return next(each for each in self.runs if (each["dag_id"], each["dag_run_id"]) == (dag, run))
 
     async def start(self, dag: str, request: Request) -> dict[str, Any]:
         if self.refuses is not None:
@@ -169,6 +173,19 @@ def test_what_airflow_says_may_have_another_shape(client: TestClient, airflow: A
     airflow.runs.append({"dag_id": f"reprocess_{VIEW}", "state": "of a later Airflow"})
     page = client.get(PAGE)
     assert (page.status_code, "can&#39;t be read: KeyError" in page.text) == (200, True)
+
+
+def test_a_form_that_is_sent_again_with_other_days_says_that_nothing_was_started(
+    client: TestClient, airflow: Airflow
+) -> None:
+    """The back button of a browser shows the form with the key that it had."""
+    assert press(client).status_code == 303
+    answer = press(client, to=f"{DAYS[2]}")
+    assert answer.status_code == 409
+    assert [said in answer.text for said in ("RUN_EXISTS", f"page__{ONCE}", f"to={DAY}", "no run was created")] == [
+        True
+    ] * 4
+    assert len(airflow.runs) == 1
 
 
 def test_a_form_that_is_sent_twice_is_one_run(client: TestClient, airflow: Airflow) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from anabranch.apps.airflow.note_markdown import as_markdown
 from anabranch.change.estimates import Estimate, Outcome, step_costs
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
@@ -106,8 +107,9 @@ def write_note(
 
 
 def as_note(text: str) -> str:
-    """Ends each line with a hard break of Markdown: Airflow renders notes, and would join the lines.
+    """Ends each line with a hard break of Markdown: Airflow renders notes, and would join the lines. What an error
+    quotes of an event becomes no link, image or HTML.
 
     A run's page shows a note up to the end of its first line, and all of it with a click, as the list of runs does.
     """
-    return "  \n".join(line.rstrip() for line in text.splitlines())
+    return "  \n".join(line.rstrip() for line in as_markdown(text).splitlines())

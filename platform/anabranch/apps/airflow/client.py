@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 
 from anabranch.apps.airflow._rest_api import RestApi, content, dag_path, error_detail, path_part, run_path
+from anabranch.apps.airflow.note_markdown import as_text
 from anabranch.core.errors import BadInput, BrokenState, Conflict, TryAgain
 
 NOTE_LENGTH = 1000
@@ -57,7 +59,10 @@ class Client(RestApi):
     def create(
         self, dag_id: str, conf: Mapping[str, Any], *, run_id: str | None = None, note: str = "", patience: float = 0.0
     ) -> str:
-        """Starts a run as ``trigger`` does, without a look at it. Returns its id."""
+        """Starts a run as ``trigger`` does, without a look at it. Returns its id.
+
+        Also if a run has this id and these parameters already. Conflict RUN_EXISTS: it has others, and none was made.
+        """
         if self._wait_for_dag(dag_id, patience).get("is_paused"):
             raise Conflict(
                 "DAG_PAUSED",
@@ -70,6 +75,7 @@ class Client(RestApi):
         path = f"{dag_path(dag_id)}/dagRuns"
         answer = self.send("POST", path, body) if run_id is None else self._send_keyed(path, body, dag_id, run_id)
         if answer.status_code == 409 and run_id is not None:
+            self._check_same(dag_id, run_id, conf)
             return run_id
         if answer.status_code in (400, 422):
             raise BadInput(
@@ -79,6 +85,24 @@ class Client(RestApi):
                 next_step="correct what it names; the DAG's page in Airflow says whether it can be run",
             )
         return str(content(answer)["dag_run_id"])
+
+    def _check_same(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> None:
+        try:
+            there = self.get(run_path(dag_id, run_id)).get("conf") or {}
+        except TryAgain as lost:
+            self._maybe_created(lost, dag_id, run_id)
+            raise
+        if there == json.loads(json.dumps(dict(conf))):
+            return
+        given = ", ".join(f"{name}={value}" for name, value in there.items())
+        raise Conflict(
+            "RUN_EXISTS",
+            f"this has started another run already: {run_id} of {dag_id} ({given})",
+            state="no run was created",
+            next_step=f"reload the page, or start it again; the other run is at {self.url(dag_id, run_id)}",
+            dag=dag_id,
+            run=run_id,
+        )
 
     def _look(self, dag_id: str, run_id: str) -> Run:
         """The run that was created: without its tasks if a look at it fails, for who waits looks again."""
@@ -92,7 +116,7 @@ class Client(RestApi):
         found = self.get(run_path(dag_id, run_id))
         tasks = self.task_instances(dag_id, run_id)
         return Run(
-            dag_id, run_id, found["state"], self.url(dag_id, run_id), found.get("note") or "",
+            dag_id, run_id, found["state"], self.url(dag_id, run_id), as_text(found.get("note") or ""),
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
         )  # fmt: skip
 
@@ -205,9 +229,12 @@ class Client(RestApi):
         try:
             return self._answered("POST", path, body)
         except TryAgain as lost:
-            lost.state = f"the run {run_id} of {dag_id} may have been created"
-            lost.next_step = f"look at {self.url(dag_id, run_id)} before you start another one"
+            self._maybe_created(lost, dag_id, run_id)
             raise
+
+    def _maybe_created(self, lost: TryAgain, dag_id: str, run_id: str) -> None:
+        lost.state = f"the run {run_id} of {dag_id} may have been created"
+        lost.next_step = f"look at {self.url(dag_id, run_id)} before you start another one"
 
     def _answered(self, method: str, path: str, body: Any) -> httpx.Response:
         """An answer that says what was done. Raises TryAgain for an error of the server."""

@@ -18,6 +18,7 @@ import httpx
 from fastapi import Depends, FastAPI, HTTPException, Request
 
 from anabranch.apps.airflow.client import Client
+from anabranch.apps.airflow.note_markdown import as_text
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
 from anabranch.core.errors import AnabranchError
@@ -138,6 +139,5 @@ def rebuilds(version: int, day: date) -> Callable[[Mapping[str, Any]], bool]:
 
 def _run(found: Mapping[str, Any]) -> DagRun:
     ended = datetime.fromisoformat(found["end_date"]) if found["end_date"] else None
-    return DagRun(
-        found["dag_id"], found["dag_run_id"], found["state"], found["conf"] or {}, found.get("note") or "", ended
-    )
+    note = as_text(found.get("note") or "")
+    return DagRun(found["dag_id"], found["dag_run_id"], found["state"], found["conf"] or {}, note, ended)
