@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from anabranch.contracts import Contract, Topic
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.core.errors import BadInput
+from anabranch.core.errors import BadInput, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import lines
 from anabranch.ingest.kafka.event_files import read_events
 from anabranch.ingest.kafka.look import LogRecord
+from confluent_kafka import KafkaError
 
 pytestmark = pytest.mark.unit
 NOTED = Contract("note.made", 1, {"type": "object", "properties": {"text": {"type": "string"}}})
@@ -60,10 +62,11 @@ class Client:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def send_raw(self, topic: str, key: bytes | None, value: bytes, delivered: object) -> None:
+    def send_raw(self, topic: str, key: bytes | None, value: bytes, delivered: Any) -> None:
         if len(value) > 1_000:
             raise BadInput("EVENT_REFUSED", "too large, of no line that is known")
         self.given.append(value)
+        delivered(None, SimpleNamespace(offset=lambda: 0, partition=lambda: 0))
 
     def flush(self) -> None:
         self.flushed = len(self.given)
@@ -85,3 +88,21 @@ def test_a_line_that_is_too_large_is_named_and_those_before_it_are_sent(
     assert "bytes are more than the topic's 988" in caught.value.what
     assert caught.value.state == "sent before it: 2 lines"
     assert client.flushed == 2
+
+
+def test_lines_that_the_broker_did_not_confirm_are_not_said_to_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Losing(Client):
+        def send_raw(self, topic: str, key: bytes | None, value: bytes, delivered: Any) -> None:
+            self.given.append(value)
+            answer = SimpleNamespace(offset=lambda: 0, partition=lambda: 0)
+            delivered(KafkaError(KafkaError._MSG_TIMED_OUT) if len(self.given) == 2 else None, answer)
+
+        def failure(self, error: KafkaError, count: int, topic: str) -> TryAgain:
+            return TryAgain("DELIVERY_FAILED", f"{count} of {topic}: {error}")
+
+    monkeypatch.setattr(lines, "Producer", Losing)
+    sound = json.dumps({"specversion": "1.0", **json.loads(event(1)), "subject": "s", "dataschema": NOTED.uri}).encode()
+    with pytest.raises(TryAgain, match="1 of notes: "):
+        lines.send_lines(Settings(home=tmp_path), DECLARED, "notes", [sound, sound, b"{"])
