@@ -35,7 +35,8 @@ def test_an_event_of_a_file_is_a_line(tmp_path: Path, begin: str, end: str) -> N
     file = tmp_path / "events.jsonl"
     file.write_bytes((begin + end.join([event(1), "", event(3)])).encode())
     found = read_events(file, DECLARED)
-    assert [(each.id, each.data) for each in found] == [("n1", {"text": TEXT}), ("n3", {"text": TEXT})]
+    shown = [json.loads(each.value) for each in found]
+    assert [(each["id"], each["data"]) for each in shown] == [("n1", {"text": TEXT}), ("n3", {"text": TEXT})]
     file.write_bytes((begin + end.join([event(1), "", event(3), "{"])).encode())
     with pytest.raises(BadInput, match=rf"{file}:4 is not JSON"):
         read_events(file, DECLARED)

@@ -7,7 +7,6 @@ client names none: the newest contract of the type.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from urllib.parse import unquote
 from anabranch.contracts import CloudEvents, Header, PlainJson, Record, Topic
 from anabranch.contracts.model.records import Headers, holds_json, plain_key
 from anabranch.contracts.sending import rfc3339
-from anabranch.core.text.strict_json import strict_decoder
+from anabranch.core.text.strict_json import SPACE, strict_decoder, with_fields
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -28,7 +27,6 @@ IDEMPOTENCY: Final = ("idempotency-key", "x-github-delivery")
 KEY: Final = "record-key"
 _DECODER: Final = strict_decoder()
 _CE: Final = "ce-"
-_SPACE: Final = " \t\r\n"
 _MOST_KEY: Final = 1_000
 
 
@@ -93,7 +91,7 @@ def _events(
     for raw, event in found:
         more = {"id": repeated} if repeated and "id" not in event else {}
         more |= _added(topic, event, now)
-        yield Prepared(_text(event.get("subject")), _with(raw, more), {**event, **more})
+        yield Prepared(_text(event.get("subject")), with_fields(raw, more).encode(), {**event, **more})
 
 
 def _binary(topic: Topic, media: str, headers: Mapping[str, str], text: str, repeated: str, now: datetime) -> Prepared:
@@ -108,7 +106,7 @@ def _binary(topic: Topic, media: str, headers: Mapping[str, str], text: str, rep
     if repeated:
         event.setdefault("id", repeated)
     event |= {"datacontenttype": JSON, **_added(topic, event, now)}
-    value = _with('{"data":' + text.strip(_SPACE) + "}", event)
+    value = with_fields('{"data":' + text.strip(SPACE) + "}", event).encode()
     return Prepared(_text(event.get("subject")), value, {**event, "data": data})
 
 
@@ -129,7 +127,7 @@ def _plain(
     if media == LINES:
         found = _lines(text)
     elif media == JSON or media.endswith("+json"):
-        found = _array(text) if text.lstrip(_SPACE).startswith("[") else [_one(text)]
+        found = _array(text) if text.lstrip(SPACE).startswith("[") else [_one(text)]
     else:
         raise Unreadable(
             415, f"topic {topic.name} takes plain JSON, not {media or 'a body without a content type'}",
@@ -188,7 +186,7 @@ def _array(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _lines(text: str) -> list[tuple[str, dict[str, Any]]]:
-    lines = [line for line in text.split("\n") if line.strip(_SPACE)]
+    lines = [line for line in text.split("\n") if line.strip(SPACE)]
     return [_one(line, number) for number, line in enumerate(lines)]
 
 
@@ -205,18 +203,9 @@ def _next(text: str, at: int, number: int = 0) -> tuple[str, dict[str, Any], int
 
 
 def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
+    while at < len(text) and text[at] in SPACE:
         at += 1
     return at
-
-
-def _with(raw: str, more: Mapping[str, Any]) -> bytes:
-    """The object with more fields in front; the characters of its own ones stay."""
-    if not more:
-        return raw.encode()
-    front = json.dumps(dict(more), separators=(",", ":"), ensure_ascii=False)[1:-1]
-    rest = raw[1:].lstrip(_SPACE)
-    return f"{{{front}{'' if rest.startswith('}') else ','}{rest}".encode()
 
 
 def _text(value: object) -> bytes | None:
