@@ -21,8 +21,8 @@ from anabranch.contracts import Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.contracts.sending import RecordCheck
 from anabranch.core.settings import Settings
-from anabranch.ingest.http._bodies import Prepared, Unreadable, prepare
-from anabranch.ingest.http._sender import MOST_RECORDS, Busy, Sender, Undelivered
+from anabranch.ingest.http._bodies import MOST_RECORDS, Prepared, Unreadable, prepare
+from anabranch.ingest.http._sender import Busy, Sender, Undelivered
 from anabranch.ingest.http.access import Access
 from anabranch.ingest.kafka.batches import size_of
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
@@ -92,7 +92,7 @@ class _Server:
         if topic is None:
             return _problem(404, "TOPIC_MISSING", f"topic {name!r} isn't declared", "declare it, and restart http")
         try:
-            records = prepare(topic, request.headers, body)
+            records = prepare(topic, request.headers, body, most=MOST_RECORDS)
         except Unreadable as error:
             return _problem(error.status, "EVENT_REFUSED", error.what, error.next_step)
         refused = self._refused(topic, records)
@@ -100,9 +100,6 @@ class _Server:
 
     def _refused(self, topic: Topic, records: Sequence[Prepared]) -> Response | None:
         check = self._checks.get(topic.name)
-        if len(records) > MOST_RECORDS:
-            what = f"{len(records):,} records are more than the {MOST_RECORDS:,} of one request"
-            return _problem(413, "EVENT_REFUSED", what, "send fewer records in one request")
         limit = topic.max_message_bytes - RECORD_OVERHEAD
         for number, record in enumerate(records):
             if (size := size_of(record.key, record.value, record.headers)) > limit:

@@ -22,14 +22,13 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
-from anabranch.ingest.http._bodies import Prepared
+from anabranch.ingest.http._bodies import MOST_RECORDS, Prepared
 from anabranch.ingest.kafka.client import client_failed, is_fatal
 from anabranch.ingest.kafka.producer import open_client
 
 log = logging.getLogger(__name__)
-MOST_RECORDS = 50_000
 MOST_BYTES = 64 * 2**20
-"""The most that may wait for the broker's answer."""
+"""The most that may wait for the broker's answer, besides ``MOST_RECORDS``."""
 SLOW_SECONDS = 2.0
 """A broker that hasn't answered for this long is behind."""
 DELIVERY_SECONDS = 30
