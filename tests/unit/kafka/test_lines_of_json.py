@@ -50,6 +50,16 @@ def test_a_record_is_shown_on_one_line_with_its_own_characters(value: str) -> No
     assert json.loads(shown)["value"] == {"text": TEXT}
 
 
+def test_a_record_shown_as_json_commands_no_terminal() -> None:
+    text = "\u009b31m\x7f\u202ea"
+    for value in (f'{{"text": "{text}"}}', text):
+        record = LogRecord("notes", 0, 0, None, text.encode(), value.encode(), ((text, text.encode()),))
+        shown = record.to_json()
+        assert not [each for each in shown if each in text[:-1] and not each.isprintable()]
+        assert json.loads(shown)["value"] in ({"text": text}, text)
+        assert json.loads(shown)["headers"] == [[text, text]]
+
+
 class Client:
     """Stands for the producer: what it was given, and whether that was flushed."""
 
