@@ -325,7 +325,12 @@ def test_too_many_records_are_refused_before_they_are_made(
     topic = EVENTS if media == BATCH else PLAIN
     made: list[str] = []
     real = _bodies._next
-    monkeypatch.setattr(_bodies, "_next", lambda text, *more: made.append("") or real(text, *more))
+
+    def counted(text: str, *more: int) -> Any:
+        made.append(text)
+        return real(text, *more)
+
+    monkeypatch.setattr(_bodies, "_next", counted)
 
     def prepared(count: int) -> int:
         text = body * count
