@@ -91,7 +91,12 @@ def read(
 def _position(at_least: Cut | str | None) -> dict[str, int]:
     if isinstance(at_least, Cut):
         return {topic: position.epoch for topic, position in at_least.positions.items()}
-    return parse_epochs(at_least or "")
+    try:
+        return parse_epochs(at_least or "")
+    except ValueError:  # Python reads no number of thousands of digits
+        raise BadInput(
+            "CUT_UNREADABLE", "an epoch of at_least is too large", next_step="write it like flights@12", field="cut"
+        ) from None
 
 
 def _missing(reading: Reading, wanted: Mapping[str, int]) -> str:

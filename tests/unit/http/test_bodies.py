@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from anabranch.contracts import CloudEvents, Contract, Header, PlainJson, Record, Topic, TypeField
 from anabranch.contracts.sending import RecordCheck
+from anabranch.ingest.http import _bodies
 from anabranch.ingest.http._bodies import BATCH, JSON, LINES, STRUCTURED, Unreadable, prepare
 from hypothesis import given
 from hypothesis import strategies as st
@@ -284,3 +285,61 @@ def test_data_in_base64_is_named_at_the_door() -> None:
     (record,) = sent(EVENTS, EVENT.replace('"data":', '"data_base64":"e30=","other":'))
     problem = RecordCheck(EVENTS).problem(record.value, record.content)
     assert problem == ("data_base64", "isn't read: the data of an event is a JSON object, in data")
+
+
+def test_headers_are_utf_8() -> None:
+    """Starlette gives their bytes as Latin-1."""
+    city = "Zürich-Łódź".encode().decode("latin-1")
+    body = '{"paymentId":"a","cents":1}'
+    assert sent(BY_KEY, body, JSON, record_key=city)[0].key == "Zürich-Łódź".encode()
+    assert sent(BY_KEY, body, JSON, idempotency_key=city)[0].key == "Zürich-Łódź".encode()
+    (record,) = sent(IN_HEADERS, body, JSON, event_id=city, x_kind="payment.made")
+    assert record.headers == [("Event-Id", "Zürich-Łódź".encode()), ("X-Kind", b"payment.made")]
+    (record,) = sent(IN_HEADERS, body, JSON, idempotency_key=city, x_kind="payment.made")
+    assert ("Event-Id", "Zürich-Łódź".encode()) in record.headers
+    (record,) = sent(EVENTS, body, JSON, ce_id="%C5%81", ce_subject=city, ce_type="payment.made")
+    assert (record.key, json.loads(record.value)["id"]) == ("Zürich-Łódź".encode(), "Ł")
+
+
+@pytest.mark.parametrize(
+    ("topic", "headers"),
+    [(BY_KEY, {"record_key": "\xfc"}), (BY_KEY, {"idempotency_key": "\xfc"}), (IN_HEADERS, {"event_id": "\xfc"}),
+     (EVENTS, {"ce_id": "%ff"}), (EVENTS, {"ce_id": "a", "ce_subject": "\xfc"})],
+)  # fmt: skip
+def test_headers_that_are_not_are_named(topic: Topic, headers: dict[str, str]) -> None:
+    """Two ids that differ would become one by a replacement of their bytes."""
+    with pytest.raises(Unreadable, match="is not UTF-8") as refused:
+        sent(topic, '{"paymentId":"a"}', JSON, **headers)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [("{}\n", LINES), (" \n \n{}\n", LINES), ("{},", BATCH), ("{},", JSON)],
+    ids=["lines", "lines between empty ones", "a batch", "an array"],
+)
+def test_too_many_records_are_refused_before_they_are_made(
+    body: str, media: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 MB hold millions of them: making them takes a gigabyte, and no other request is answered meanwhile."""
+    topic = EVENTS if media == BATCH else PLAIN
+    made: list[str] = []
+    real = _bodies._next
+
+    def counted(text: str, *more: int) -> Any:
+        made.append(text)
+        return real(text, *more)
+
+    monkeypatch.setattr(_bodies, "_next", counted)
+
+    def prepared(count: int) -> int:
+        text = body * count
+        whole = text if media == LINES else f"[{text[:-1]}]"
+        return len(prepare(topic, {"content-type": media}, whole.encode(), NOW, most=100))
+
+    assert prepared(100) == 100
+    made.clear()
+    with pytest.raises(Unreadable, match="101 records are more than the 100") as refused:
+        prepared(100_000)
+    assert refused.value.status == 413
+    assert len(made) <= 100

@@ -21,7 +21,7 @@ from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.http import _app, access
 from anabranch.ingest.http._bodies import STRUCTURED, Prepared
-from anabranch.ingest.http._sender import Busy, Sender, Undelivered, _Request
+from anabranch.ingest.http._sender import Busy, Refused, Sender, Undelivered, _Request
 from anabranch.operate.runtime._services import catalog, parts_named
 from support.page_app import TestClient
 from typer.testing import CliRunner
@@ -45,7 +45,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     async def send(self: Sender, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int]]:
         await asyncio.sleep(0)
-        if given and isinstance(given[0], Exception):
+        if given and isinstance(given[0], BaseException):
             raise given[0]
         given.extend((topic, record.value) for record in records)
         return [(0, number) for number in range(len(records))]
@@ -79,7 +79,7 @@ def test_the_answer_names_no_offset_that_the_broker_has_not_named(
     assert answer.json() == {"records": [{"partition": 1, "offset": None}, {"partition": 1, "offset": 0}]}
 
 
-def _counted(self: Sender, request: _Request, error: object) -> None:
+def _counted(self: Sender, request: _Request, error: object, number: int) -> None:
     request.left -= 1
     if request.left == 0:
         self._answered.append(request)
@@ -193,6 +193,9 @@ def test_a_webhook_is_let_in_by_its_signature(client: TestClient, settings: Sett
     ):
         answer = client.post(f"/webhooks/{path}", content=body, headers=headers)
         assert (answer.status_code, answer.content) == (401, b"")
+    for path in ("github", "nobody"):
+        answer = client.post(f"/webhooks/{path}", content=b" " * (_app.MOST_BYTES + 1), headers=TYPED)
+        assert (answer.status_code, answer.content) == (401, b""), "what can't be checked says nothing either"
     assert client.post("/topics/payments", content=EVENT, headers=bearer(secret) | TYPED).status_code == 401
 
 
@@ -227,16 +230,34 @@ def test_sizes_are_limited(client: TestClient, settings: Settings, given: list[A
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "state"), [(Busy(), 429, "nothing was sent"), (Undelivered("x"), 503, "may or may not")]
+    ("error", "status", "state"),
+    [
+        (Busy(), 429, "nothing was sent"),
+        (Undelivered("x"), 503, "may or may not"),
+        (asyncio.CancelledError(), 503, "may or may not"),
+    ],
 )
 def test_a_broker_that_is_behind_or_gone_is_said(
-    client: TestClient, settings: Settings, given: list[Any], error: Exception, status: int, state: str
+    client: TestClient, settings: Settings, given: list[Any], error: BaseException, status: int, state: str
 ) -> None:
     given.append(error)
     headers = bearer(access.allow(settings, "till", ["other"])) | TYPED
     answer = client.post("/topics/other", content=EVENT, headers=headers)
     assert (answer.status_code, answer.headers["retry-after"]) == (status, "1")
     assert state in answer.json()["state"]
+
+
+def test_a_record_that_the_broker_never_takes_is_no_case_for_sending_it_again(
+    client: TestClient, settings: Settings, given: list[Any]
+) -> None:
+    given.append(Refused(1, "no key"))
+    headers = bearer(access.allow(settings, "till", ["other"]))
+    batch = {"content-type": "application/cloudevents-batch+json"}
+    for body, kind, state in ((EVENT, TYPED, "nothing"), (b"[%s,%s]" % (EVENT, EVENT), batch, "the other records may")):
+        answer = client.post("/topics/other", content=body, headers=headers | kind)
+        assert (answer.status_code, answer.json()["code"], answer.json()["record"]) == (422, "EVENT_REFUSED", 1)
+        assert "retry-after" not in answer.headers
+        assert state in answer.json()["state"]
 
 
 def test_what_is_no_address_of_ours(client: TestClient, settings: Settings) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pika
+import pika.data
 import pytest
 from anabranch.contracts import Contract, Header, PlainJson, Queue, Record, Topic, load_declarations
 from anabranch.core.errors import BadDefinition, BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.batches import RawRecord
-from anabranch.ingest.queues._connection import password
+from anabranch.ingest.queues._connection import connect, password, port
 from anabranch.ingest.queues._messages import Messages, text_of
 from anabranch.operate.runtime._services import catalog, parts_named
 from pika.spec import Basic, BasicProperties
@@ -71,11 +74,40 @@ def test_headers_of_any_kind_are_no_error() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("é", "é".encode()), (b"\xff", b"\xff"), (True, b"true"), (12, b"12"), (Decimal("1.50"), b"1.50"),
+    [(1.25, b"1.25"), (12.0, b"12"), (float("inf"), b"inf"),
+     ("é", "é".encode()), (b"\xff", b"\xff"), (True, b"true"), (12, b"12"), (Decimal("1.50"), b"1.50"),
      (datetime(2026, 11, 1, 10), b"2026-11-01T10:00:00Z"), ({"a": 1}, None), ([1], None), (None, None)],  # noqa: DTZ001
 )  # fmt: skip
 def test_the_text_of_a_header(value: Any, text: bytes | None) -> None:
     assert text_of(value) == text
+
+
+def test_numbers_of_headers_keep_their_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pika makes integers of them: messages with the ids 1.25 and 1.75 were one event."""
+    monkeypatch.setattr(pika, "BlockingConnection", lambda _: None)
+    monkeypatch.setattr(pika.data, "decode_value", pika.data.decode_value)
+    connect(Settings(amqp_url="amqp://localhost"), "test")
+    inside = b"F" + table(b"\x02of" + b"f" + struct.pack(">f", 0.5))
+    encoded = table(
+        b"\x02id" + b"d" + struct.pack(">d", 1.25)
+        + b"\x05count" + b"u" + struct.pack(">H", 7)
+        + b"\x04none" + b"d" + struct.pack(">d", float("inf"))
+        + b"\x06within" + b"A" + struct.pack(">I", len(inside)) + inside
+        + b"\x04text" + b"S" + struct.pack(">I", 1) + b"x"
+    )  # fmt: skip
+    found = {"id": 1.25, "count": 7, "none": float("inf"), "within": [{"of": 0.5}], "text": "x"}
+    assert pika.data.decode_table(encoded, 0) == (found, len(encoded))
+
+
+def table(fields: bytes) -> bytes:
+    return struct.pack(">I", len(fields)) + fields
+
+
+def test_a_port_that_no_machine_has_is_a_wrong_setting() -> None:
+    settings = Settings(amqp_url="amqp://localhost:70000/")
+    for call in (port, lambda settings: connect(settings, "test")):
+        with pytest.raises(BadInput, match="SETTINGS_REFUSED"):
+            call(settings)
 
 
 DECLARED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from anabranch.ingest.kafka.batches import Batch, RawRecord
 from anabranch.ingest.kafka.producer import open_client
 from anabranch.ingest.queues import _connection, _taking
 from anabranch.ingest.queues._taking import Taker, _Delivery
+from confluent_kafka import KafkaError
+from pika.exceptions import InvalidFieldTypeException, StreamLostError
 from support.processes import eventually
 
 pytestmark = pytest.mark.unit
@@ -49,14 +52,86 @@ def test_what_the_broker_did_not_confirm_is_sent_again(client: confluent_kafka.P
         assert error is not None
         assert error.code() == confluent_kafka.KafkaError._MSG_TIMED_OUT
         assert not batch.done
-    assert batch.too_large == {}
+    assert batch.refused == {}
 
 
 def test_what_is_too_large_for_the_client_is_found_alone(client: confluent_kafka.Producer) -> None:
     batch = Batch(client, "sales", [RawRecord(None, b"x" * 2_000_000)])
     assert settled(client, batch) is None
     assert batch.done
-    assert [*batch.too_large] == [0]
+    assert [*batch.refused] == [0]
+
+
+class Ruled:
+    """The client of a broker whose topic takes no record without a key; a set is refused as a whole."""
+
+    def __init__(self, *, named: bool) -> None:
+        self.named, self.taken, self.waiting = named, list[bytes](), list[tuple[bytes | None, bytes, Any]]()
+
+    def produce(self, _: str, value: bytes, key: bytes | None, *, headers: Any, on_delivery: Any) -> None:
+        self.waiting.append((key, value, on_delivery))
+
+    def poll(self, _: float) -> None:
+        given, self.waiting = self.waiting, []
+        wrong = any(key is None for key, _, _ in given)
+        for key, value, answer in given:
+            code = KafkaError.INVALID_RECORD if key is None or not self.named else KafkaError._INVALID_DIFFERENT_RECORD
+            answer(KafkaError(code) if wrong else None, None)
+            if not wrong:
+                self.taken.append(value)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["the broker names the record", "it does not"])
+def test_what_the_topic_never_takes_is_found_alone_and_holds_up_nothing(named: bool) -> None:
+    client: Any = Ruled(named=named)
+    batch = Batch(client, "compacted", [RawRecord(b"k", b"1"), RawRecord(None, b"2"), RawRecord(b"k", b"3")])
+    for _ in range(5):
+        if not batch.done:
+            assert settled(client, batch) is None
+    assert batch.done
+    assert (client.taken, [*batch.refused]) == ([b"1", b"3"], [1])
+    assert "against the rules of its topic" in batch.refused[1]
+
+
+def test_a_record_is_not_refused_for_one_of_another_queue() -> None:
+    client: Any = Ruled(named=True)
+    batch = Batch(client, "compacted", [RawRecord(b"k", b"1")])
+    client.produce("compacted", b"2", None, headers=None, on_delivery=lambda *_: None)
+    assert settled(client, batch) is None
+    assert (batch.done, batch.refused) == (False, {})
+    assert settled(client, batch) is None
+    assert (batch.done, client.taken) == (True, [b"1"])
+
+
+def test_what_the_topic_never_takes_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    done, source, client = list[Any](), Source(), Ruled(named=True)
+    channel: Any = SimpleNamespace(
+        basic_ack=lambda tag, multiple: done.append(("ack", tag)),
+        basic_reject=lambda tag, requeue: done.append(("reject", tag, requeue)),
+    )
+    connection: Any = SimpleNamespace(process_data_events=lambda _: None)
+    broker: Any = client
+    stop = threading.Event()
+    taker = Taker(Settings(home=tmp_path), Queue("shop", "sales"), TOPIC, broker, source, stop)
+    threading.Timer(5, stop.set).start()
+    given = [_Delivery(1, RawRecord(None, b"1")), _Delivery(2, RawRecord(b"k", b"2"))]
+    taker._into_log(connection, channel, given)
+    assert (done, client.taken) == ([("reject", 1, False), ("ack", 2)], [b"2"])
+    assert (source.counts["in the log"], source.waits_for) == (1, "")
+    assert "against the rules of its topic" in next(iter(source.refused))
+    stop.set()
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [ValueError("year 59000"), RecursionError("too deep"), struct.error("4 bytes"), InvalidFieldTypeException("Z")],
+)
+def test_a_message_that_can_not_be_decoded_is_said_to_be_one(tmp_path: Path, raised: Exception) -> None:
+    settings = Settings(home=tmp_path, amqp_url="amqp://localhost/")
+    lost = StreamLostError(f"Stream connection lost: {raised!r}")  # as pika names it
+    assert "a message can't be decoded" in _taking.reason_of(settings, Queue("q", "sales"), lost)
+    gone = StreamLostError(f"Stream connection lost: {socket.gaierror('x')!r}")
+    assert "a message can't be decoded" not in _taking.reason_of(settings, Queue("q", "sales"), gone)
 
 
 def test_nothing_is_a_batch_that_is_done(client: confluent_kafka.Producer) -> None:

@@ -61,6 +61,13 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a null byte
+        return False
+
+
 @contextmanager
 def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Iterator[list[Check]]:
     """The optional checks, which compute rows."""
@@ -68,7 +75,7 @@ def _more_checks(settings: Settings, rows: int | None, sent: Path | None) -> Ite
     from anabranch.core.engine.lifetime import engine
     from anabranch.operate.doctor import decode_check, recompute_checks
 
-    if sent is not None and not sent.is_file():
+    if sent is not None and not _is_file(sent):
         wrong = f"--sent: {sent} is not a file"
         raise BadInput("NO_FILE", wrong, state="nothing was checked", next_step="give one of produced/", field="sent")
     without_engine = sample_checks(sent) if sent is not None else []

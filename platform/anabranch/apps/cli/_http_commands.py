@@ -60,11 +60,15 @@ def list_command() -> None:
     from rich.table import Table
 
     from anabranch.core.settings import load_settings
+    from anabranch.core.text.terminal_text import cell
     from anabranch.ingest.http.access import read_clients
 
     table = Table("client", "topics", "let in by")
-    for client in read_clients(load_settings()):
-        table.add_row(client.name, ", ".join(client.topics), "signature" if client.secret else "token")
+    for name, client in read_clients(load_settings()).items():
+        if client is None:
+            table.add_row(cell(name), "", "its file can't be read: allow it again, or revoke it")
+        else:
+            table.add_row(client.name, ", ".join(client.topics), "signature" if client.secret else "token")
     if table.row_count:
         print_whole(table)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ Coordinates = Annotated[
     str, typer.Argument(metavar="PARTITION:OFFSET", help="The record's partition and offset in the log.")
 ]
 Kind = Annotated[str | None, typer.Option(help="Only records of this kind, as `list` names them.")]
+_PLACE = re.compile(r"(file)?([0-9]{1,18}):([0-9]{1,18})")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 commands = typer.Typer(no_args_is_help=True, help="Records that couldn't be read: list, show, release.")
@@ -37,7 +39,7 @@ def list_command(
     from anabranch.ingest.landing.audit.report import kinds_table, place, quarantine_table
 
     settings, declared = project()
-    found = declared.topic(topic)
+    found, kind = declared.topic(topic), _kind(kind)
     if as_json:
         records = find_quarantined(settings, found, kind=kind, content=False)
         lines = [
@@ -84,7 +86,7 @@ def release_command(
     from anabranch.ingest.landing.audit.quarantine import kinds_quarantined, release
 
     settings, declared = project()
-    found, place = declared.topic(topic), None if at is None else _coordinates(at)
+    found, place, kind = declared.topic(topic), None if at is None else _coordinates(at), _kind(kind)
     if not kinds_quarantined(settings, found, place, kind):  # before an engine is started
         typer.echo(f"{topic}: nothing is in quarantine")
         return
@@ -97,12 +99,23 @@ def release_command(
 
 
 def _coordinates(text: str) -> tuple[int, int]:
-    partition, colon, offset = text.partition(":")
-    number = partition.removeprefix("file")
-    if not colon or not number.isdecimal() or not offset.isdecimal():
+    if (found := _PLACE.fullmatch(text)) is None:
         raise BadInput(
             "COORDINATES",
             f"{text!r} is not PARTITION:OFFSET",
             next_step="write it like 2:1733; a row of a loaded file like file2:1733",
         )
-    return -int(number) if number != partition else int(number), int(offset)
+    return -int(found[2]) if found[1] else int(found[2]), int(found[3])
+
+
+def _kind(text: str | None) -> str | None:
+    """A kind that was asked for. Raises BadInput PARAMETER for one with bytes that are no UTF-8: no record has it."""
+    if text is not None and text != text.encode("utf-8", "replace").decode():
+        raise BadInput(
+            "PARAMETER",
+            f"--kind is {text!a}, which is no UTF-8",
+            state="nothing was changed",
+            next_step="write it as anabranch quarantine list names it",
+            parameter="--kind",
+        )
+    return text

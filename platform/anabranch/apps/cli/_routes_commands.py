@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 routes = typer.Typer(no_args_is_help=True, help="Routes: which share of a view's readers gets which version.")
 ViewName = Annotated[str, typer.Argument(help="The view's name.")]
+_SHARE = re.compile("([0-9]{1,9})=([0-9]{1,9})")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -84,12 +86,12 @@ def _shares(texts: list[str]) -> dict[int, int]:
 
     found: dict[int, int] = {}
     for text in texts:
-        version, equals, share = text.partition("=")
-        if not (equals and version.isascii() and version.isdecimal() and share.isascii() and share.isdecimal()):
+        if (share := _SHARE.fullmatch(text)) is None:
             raise BadInput("SHARES_WRONG", f"{text[:40]!r} is not a share", next_step="write 1=75 2=25", field="shares")
-        if int(version) in found:
+        version = int(share[1])
+        if version in found:
             raise BadInput("SHARES_WRONG", f"v{version} is given twice", next_step="write 1=75 2=25", field="shares")
-        found[int(version)] = int(share)
+        found[version] = int(share[2])
     return found
 
 

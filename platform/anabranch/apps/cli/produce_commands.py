@@ -33,7 +33,7 @@ def _group() -> None:
 def events(
     file: Annotated[Path, typer.Argument(help="CloudEvents, one JSON object per line: id, source, type, time, data.")],
 ) -> None:
-    """Send your own events from a file: each is checked against its contract, and sent once, in order."""
+    """Send your own events from a file: all are checked against their contracts, then sent once, in order."""
     from anabranch.apps.cli._context import project
     from anabranch.ingest.kafka import Producer
     from anabranch.ingest.kafka.admin import ensure_topics
@@ -41,9 +41,9 @@ def events(
 
     settings, declarations = project()
     found = read_events(file, declarations)
-    ensure_topics(settings, declarations, {declarations.topic_of(event.type).name for event in found})
+    ensure_topics(settings, declarations, {event.topic for event in found})
     with Producer(settings, declarations) as producer:
-        receipts = [producer.send(event) for event in found]
+        receipts = [producer.send_checked(event.topic, event.key, event.value) for event in found]
     sent = (receipt.result() for receipt in receipts)
     ends = {(r.topic, r.partition): r.offset for r in sent if r.offset is not None}
     typer.echo(f"{len(found):,} events of {file} are in the log: " + _ends(ends))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+SPACE: Final = " \t\r\n"
 
 
 def _no_constant(name: str) -> None:
@@ -49,3 +51,12 @@ def loads(text: str, decoder: json.JSONDecoder = _DECODER) -> Any:
         return decoder.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def with_fields(text: str, more: Mapping[str, Any]) -> str:
+    """The text of a JSON object, with more fields in front; the characters of its own ones stay."""
+    if not more:
+        return text
+    front = json.dumps(dict(more), separators=(",", ":"), ensure_ascii=False)[1:-1]
+    rest = text[1:].lstrip(SPACE)
+    return f"{{{front}{'' if rest.startswith('}') else ','}{rest}"

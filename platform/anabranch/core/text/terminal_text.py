@@ -13,6 +13,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def in_json(text: str) -> str:
+    """The same for a JSON text: it stays the same JSON."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def in_one_line(text: str) -> str:
     """``text`` with everything escaped that isn't printable, line breaks too: it can't end a comment."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,8 +61,10 @@ def _below(name: str, patience: Patience | None) -> Iterator[Address]:
         below = until_there(partial(list_objects, name), patience)
         inside = [key for key in below if key == name or _loadable(key.removeprefix(folder))]
     elif _is(name, Path.is_dir):
-        paths = (path for path in sorted(Path(name).rglob("*")) if path.is_file())
-        inside = [str(path) for path in paths if _loadable(str(path.relative_to(name)))]
+        paths = sorted(Path(folder, file) for folder, _, files in os.walk(name) for file in files)
+        inside = [
+            str(path) for path in paths if _loadable(str(path.relative_to(name))) and _is(str(path), Path.is_file)
+        ]
     else:
         inside = [name]
     if not inside:

@@ -21,8 +21,8 @@ from anabranch.contracts import Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.contracts.sending import RecordCheck
 from anabranch.core.settings import Settings
-from anabranch.ingest.http._bodies import Prepared, Unreadable, prepare
-from anabranch.ingest.http._sender import MOST_RECORDS, Busy, Sender, Undelivered
+from anabranch.ingest.http._bodies import MOST_RECORDS, Prepared, Unreadable, prepare
+from anabranch.ingest.http._sender import Busy, Refused, Sender, Undelivered
 from anabranch.ingest.http.access import Access
 from anabranch.ingest.kafka.batches import size_of
 from anabranch.ingest.kafka.producer import RECORD_OVERHEAD
@@ -74,8 +74,8 @@ class _Server:
 
     async def webhook(self, request: Request) -> Response:
         body = await _body(request)
-        if isinstance(body, Response):
-            return body
+        if isinstance(body, Response):  # not the whole body: nobody knows whose it is
+            return body if body.status_code == 503 else Response(status_code=401)
         signature = request.headers.get(_SIGNATURE, "")
         client = self._access.by_signature(request.path_params["name"], signature, body)
         if client is None:
@@ -92,7 +92,7 @@ class _Server:
         if topic is None:
             return _problem(404, "TOPIC_MISSING", f"topic {name!r} isn't declared", "declare it, and restart http")
         try:
-            records = prepare(topic, request.headers, body)
+            records = prepare(topic, request.headers, body, most=MOST_RECORDS)
         except Unreadable as error:
             return _problem(error.status, "EVENT_REFUSED", error.what, error.next_step)
         refused = self._refused(topic, records)
@@ -100,9 +100,6 @@ class _Server:
 
     def _refused(self, topic: Topic, records: Sequence[Prepared]) -> Response | None:
         check = self._checks.get(topic.name)
-        if len(records) > MOST_RECORDS:
-            what = f"{len(records):,} records are more than the {MOST_RECORDS:,} of one request"
-            return _problem(413, "EVENT_REFUSED", what, "send fewer records in one request")
         limit = topic.max_message_bytes - RECORD_OVERHEAD
         for number, record in enumerate(records):
             if (size := size_of(record.key, record.value, record.headers)) > limit:
@@ -122,12 +119,17 @@ class _Server:
             places = await self._sender.send(topic, records)
         except Busy:
             return _problem(429, "BROKER_BEHIND", "the broker is behind", "send it again later", retry=True)
-        except Undelivered as error:
+        except Refused as error:
             return _problem(
-                503, "DELIVERY_FAILED", f"the broker didn't confirm every record: {error}",
-                "send all again with the same ids: landing keeps one of each",
-                state="each record may or may not be in the log", retry=True,
+                422, "EVENT_REFUSED", f"record {error.number}: the broker refuses it: {error}",
+                "correct it (a compacted topic takes no record without a key), and send all again with the same ids",
+                state=_NOTHING if len(records) == 1 else "each of the other records may or may not be in the log",
+                record=error.number,
             )  # fmt: skip
+        except Undelivered as error:
+            return _unknown(f"the broker didn't confirm every record: {error}")
+        except asyncio.CancelledError:
+            return _unknown("the server ends before the broker has confirmed every record")
         return JSONResponse({"records": [{"partition": partition, "offset": offset} for partition, offset in places]})
 
 
@@ -140,11 +142,19 @@ async def _body(request: Request) -> bytes | Response:
                 if len(found) > MOST_BYTES:
                     what = f"the body is larger than {MOST_BYTES:,} bytes"
                     return _problem(413, "EVENT_REFUSED", what, "send fewer records in one request")
+    except asyncio.CancelledError:
+        return _problem(503, "DELIVERY_FAILED", "the server ends", "send it again", retry=True)
     except TimeoutError:
         return _problem(408, "EVENT_REFUSED", f"the body took longer than {READ_SECONDS:.0f} s", "send it faster")
     except ClientDisconnect:
         return Response(status_code=400)
     return bytes(found)
+
+
+def _unknown(what: str) -> Response:
+    next_step = "send all again with the same ids: landing keeps one of each"
+    state = "each record may or may not be in the log"
+    return _problem(503, "DELIVERY_FAILED", what, next_step, state=state, retry=True)
 
 
 def _problem(

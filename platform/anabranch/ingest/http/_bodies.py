@@ -7,17 +7,18 @@ client names none: the newest contract of the type.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
 from anabranch.contracts import CloudEvents, Header, PlainJson, Record, Topic
 from anabranch.contracts.model.records import Headers, holds_json, plain_key
 from anabranch.contracts.sending import rfc3339
-from anabranch.core.text.strict_json import strict_decoder
+from anabranch.core.text.strict_json import SPACE, strict_decoder, with_fields
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -28,8 +29,12 @@ IDEMPOTENCY: Final = ("idempotency-key", "x-github-delivery")
 KEY: Final = "record-key"
 _DECODER: Final = strict_decoder()
 _CE: Final = "ce-"
-_SPACE: Final = " \t\r\n"
 _MOST_KEY: Final = 1_000
+_SPACES: Final = re.compile(f"[{SPACE}]*")
+_LINE: Final = re.compile(f"[^{SPACE}][^\n]*")
+"""A line that isn't empty, from its first character."""
+MOST_RECORDS: Final = 50_000
+"""Of one request: a body of more is refused before its records are made."""
 
 
 class Unreadable(Exception):
@@ -50,35 +55,38 @@ class Prepared:
     headers: Headers = None
 
 
-def prepare(topic: Topic, headers: Mapping[str, str], body: bytes, now: datetime | None = None) -> list[Prepared]:
-    """Return the records of a request, at least one; ``headers`` by their names in lower case. Raises Unreadable."""
-    records = _prepared(topic, headers, body, now or datetime.now(UTC))
+def prepare(
+    topic: Topic, headers: Mapping[str, str], body: bytes, now: datetime | None = None, *, most: int = MOST_RECORDS
+) -> list[Prepared]:
+    """Return the records of a request, at least one, at most ``most``; ``headers`` by their names in lower case.
+    Raises Unreadable."""
+    records = _prepared(topic, headers, body, now or datetime.now(UTC), most)
     if not records:
         raise Unreadable(400, "there is no record in the body", "send at least one")
     return records
 
 
-def _prepared(topic: Topic, headers: Mapping[str, str], body: bytes, now: datetime) -> list[Prepared]:
+def _prepared(topic: Topic, headers: Mapping[str, str], body: bytes, now: datetime, most: int) -> list[Prepared]:
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     text = _decoded(body)
-    repeated = next((headers[name] for name in IDEMPOTENCY if headers.get(name)), "")
+    repeated = next((_header(name, headers[name]) for name in IDEMPOTENCY if headers.get(name)), "")
     if not holds_json(topic.records):
         what = f"records of topic {topic.name} are {type(topic.records).__name__}, which HTTP can't take"
         raise Unreadable(415, what, "send them to the log with their producer's serializer")
     if isinstance(topic.records, PlainJson):
-        return list(_plain(topic.records, topic, media, headers, text, repeated))
-    return list(_events(topic, media, headers, text, repeated, now))
+        return list(_plain(topic.records, topic, media, headers, text, repeated, most))
+    return list(_events(topic, media, headers, text, repeated, now, most))
 
 
 def _events(
-    topic: Topic, media: str, headers: Mapping[str, str], text: str, repeated: str, now: datetime
+    topic: Topic, media: str, headers: Mapping[str, str], text: str, repeated: str, now: datetime, most: int
 ) -> Iterator[Prepared]:
     if media == STRUCTURED:
         found = [_one(text)]
     elif media == BATCH:
-        found = _array(text)
+        found = _array(text, most)
     elif media == LINES:
-        found = _lines(text)
+        found = _lines(text, most)
     elif f"{_CE}type" in headers or f"{_CE}id" in headers:
         yield _binary(topic, media, headers, text, repeated, now)
         return
@@ -93,7 +101,7 @@ def _events(
     for raw, event in found:
         more = {"id": repeated} if repeated and "id" not in event else {}
         more |= _added(topic, event, now)
-        yield Prepared(_text(event.get("subject")), _with(raw, more), {**event, **more})
+        yield Prepared(_text(event.get("subject")), with_fields(raw, more).encode(), {**event, **more})
 
 
 def _binary(topic: Topic, media: str, headers: Mapping[str, str], text: str, repeated: str, now: datetime) -> Prepared:
@@ -101,14 +109,16 @@ def _binary(topic: Topic, media: str, headers: Mapping[str, str], text: str, rep
         raise Unreadable(415, f"the data of an event is JSON here, not {media or 'unnamed'}", f"send {JSON}")
     _, data = _one(text)
     event: dict[str, Any] = {
-        name.removeprefix(_CE): unquote(value) for name, value in headers.items() if name.startswith(_CE)
+        name.removeprefix(_CE): _header(name, value, quoted=True)
+        for name, value in headers.items()
+        if name.startswith(_CE)
     }
     if "data" in event:
         raise Unreadable(400, "an event has no attribute named data", "send the data as the body, without ce-data")
     if repeated:
         event.setdefault("id", repeated)
     event |= {"datacontenttype": JSON, **_added(topic, event, now)}
-    value = _with('{"data":' + text.strip(_SPACE) + "}", event)
+    value = with_fields('{"data":' + text.strip(SPACE) + "}", event).encode()
     return Prepared(_text(event.get("subject")), value, {**event, "data": data})
 
 
@@ -124,18 +134,24 @@ def _added(topic: Topic, event: Mapping[str, Any], now: datetime) -> dict[str, s
 
 
 def _plain(
-    records: PlainJson, topic: Topic, media: str, headers: Mapping[str, str], text: str, repeated: str
+    records: PlainJson,
+    topic: Topic,
+    media: str,
+    headers: Mapping[str, str],
+    text: str,
+    repeated: str,
+    most: int,
 ) -> Iterator[Prepared]:
     if media == LINES:
-        found = _lines(text)
+        found = _lines(text, most)
     elif media == JSON or media.endswith("+json"):
-        found = _array(text) if text.lstrip(_SPACE).startswith("[") else [_one(text)]
+        found = _array(text, most) if text.lstrip(SPACE).startswith("[") else [_one(text)]
     else:
         raise Unreadable(
             415, f"topic {topic.name} takes plain JSON, not {media or 'a body without a content type'}",
             f"send {JSON}: an object, or an array of objects; or {LINES}",
         )  # fmt: skip
-    key = headers.get(KEY, "")
+    key = _header(KEY, headers.get(KEY, ""))
     if repeated:
         if records.id is Record.OFFSET:
             raise Unreadable(
@@ -144,7 +160,8 @@ def _plain(
             )  # fmt: skip
         key = key or (repeated if records.id is Record.KEY else "")
     # Headers that the mapping names are the record's, too.
-    mapped = [(name, headers[name.lower()].encode()) for name in records.header_names if headers.get(name.lower())]
+    given = {name: headers.get(name.lower(), "") for name in records.header_names}
+    mapped = [(name, _header(name, value).encode()) for name, value in given.items() if value]
     if repeated and isinstance(records.id, Header) and records.id.name not in dict(mapped):
         mapped.append((records.id.name, repeated.encode()))
     if (key or (mapped and records.shares_id)) and len(found) > 1:
@@ -152,6 +169,15 @@ def _plain(
     for raw, content in found:
         own = key or plain_key(records, topic.contracts[0], content)
         yield Prepared(_text(own), raw.encode(), content, mapped)
+
+
+def _header(name: str, value: str, *, quoted: bool = False) -> str:
+    """The text of a header, whose bytes Starlette takes for Latin-1; ``quoted``: it may be percent-encoded."""
+    try:
+        text = value if value.isascii() else value.encode("latin-1").decode()
+        return unquote(text, errors="strict") if quoted else text
+    except UnicodeError:
+        raise Unreadable(400, f"the header {name} is not UTF-8", "send its text in UTF-8") from None
 
 
 def _decoded(body: bytes) -> str:
@@ -169,12 +195,14 @@ def _one(text: str, number: int = 0) -> tuple[str, dict[str, Any]]:
     return raw, content
 
 
-def _array(text: str) -> list[tuple[str, dict[str, Any]]]:
+def _array(text: str, most: int) -> list[tuple[str, dict[str, Any]]]:
     at = _skip(text, 0)
     if text[at : at + 1] != "[":
         raise Unreadable(400, "the body is no JSON array", "send an array of objects")
     found, at = list[tuple[str, dict[str, Any]]](), _skip(text, at + 1)
     while text[at : at + 1] != "]" or found:
+        if len(found) == most:
+            raise _too_many(most)
         raw, content, at = _next(text, at, len(found))
         found.append((raw, content))
         if text[at : at + 1] == "]":
@@ -187,8 +215,10 @@ def _array(text: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _lines(text: str) -> list[tuple[str, dict[str, Any]]]:
-    lines = [line for line in text.split("\n") if line.strip(_SPACE)]
+def _lines(text: str, most: int) -> list[tuple[str, dict[str, Any]]]:
+    lines = [line.group() for line in islice(_LINE.finditer(text), most + 1)]
+    if len(lines) > most:
+        raise _too_many(most)
     return [_one(line, number) for number, line in enumerate(lines)]
 
 
@@ -205,23 +235,19 @@ def _next(text: str, at: int, number: int = 0) -> tuple[str, dict[str, Any], int
 
 
 def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
+    if at < len(text) and text[at] in SPACE and (spaces := _SPACES.match(text, at)) is not None:
+        return spaces.end()
     return at
-
-
-def _with(raw: str, more: Mapping[str, Any]) -> bytes:
-    """The object with more fields in front; the characters of its own ones stay."""
-    if not more:
-        return raw.encode()
-    front = json.dumps(dict(more), separators=(",", ":"), ensure_ascii=False)[1:-1]
-    rest = raw[1:].lstrip(_SPACE)
-    return f"{{{front}{'' if rest.startswith('}') else ','}{rest}".encode()
 
 
 def _text(value: object) -> bytes | None:
     """A record's key; too long ones, which only bad records have, are none."""
     return value.encode("utf-8", "replace") if isinstance(value, str) and 0 < len(value) <= _MOST_KEY else None
+
+
+def _too_many(most: int) -> Unreadable:
+    what = f"{most + 1:,} records are more than the {most:,} of one request"
+    return Unreadable(413, what, "send fewer records in one request")
 
 
 def _one_key() -> Unreadable:

@@ -1,7 +1,7 @@
 """Gives records to the broker and waits for its answer, without a thread per request.
 
 One thread polls the client of Kafka; the answers of a whole request end one future. What waits is bounded: beyond that,
-or when the oldest record waits too long, nothing more is taken (``Busy``).
+or when a topic's oldest record waits too long, nothing more is taken (``Busy``; in the second case for this topic).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from confluent_kafka import KafkaError, Message
 
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.settings import Settings
-from anabranch.ingest.http._bodies import Prepared
+from anabranch.ingest.http._bodies import MOST_RECORDS, Prepared
+from anabranch.ingest.kafka.batches import INVALID
 from anabranch.ingest.kafka.client import client_failed, is_fatal
 from anabranch.ingest.kafka.producer import open_client
 
 log = logging.getLogger(__name__)
-MOST_RECORDS = 50_000
 MOST_BYTES = 64 * 2**20
-"""The most that may wait for the broker's answer."""
+"""The most that may wait for the broker's answer, besides ``MOST_RECORDS``."""
 SLOW_SECONDS = 2.0
 """A broker that hasn't answered for this long is behind."""
 DELIVERY_SECONDS = 30
@@ -50,9 +50,18 @@ class Undelivered(Exception):
     """Some records of a request may not be in the log."""
 
 
+class Refused(Exception):
+    """The broker never takes record ``number`` of a request; each of the others may or may not be in the log."""
+
+    def __init__(self, number: int, why: str) -> None:
+        self.number = number
+        super().__init__(why)
+
+
 @dataclass(eq=False, slots=True)
 class _Request:
-    """The records of one request that wait for an answer. ``places``: as ``Sender.send`` returns them."""
+    """The records of one request that wait for an answer. ``places``: as ``Sender.send`` returns them; ``refused``: the
+    number of a record that the broker will never take."""
 
     done: asyncio.Future[list[Place]]
     places: list[Place]
@@ -60,6 +69,8 @@ class _Request:
     size: int
     begun: float = field(default_factory=time.monotonic)
     error: KafkaError | None = None
+    refused: int | None = None
+    topic: str = ""
 
 
 class Sender:
@@ -68,8 +79,9 @@ class Sender:
     def __init__(self, settings: Settings, declarations: Declarations) -> None:
         self._settings, self._declarations = settings, declarations
         self._client: confluent_kafka.Producer | None = None
-        self._waiting: dict[_Request, None] = {}  # in the order of their arrival
+        self._waiting: dict[str, dict[_Request, None]] = {}  # by topic, in the order of their arrival
         self._records = self._bytes = 0
+        self._confirmed = float("-inf")  # when the broker last took all of a request
         self._answered: deque[_Request] = deque()
         self._fatal: KafkaError | None = None
         self._stopped, self._lock = threading.Event(), threading.Lock()
@@ -92,13 +104,13 @@ class Sender:
     async def send(self, topic: str, records: Sequence[Prepared]) -> list[Place]:
         """Return the place of each record, once all of them are in the log.
 
-        Raises Busy (nothing was taken) or Undelivered (each record may or may not be in the log).
+        Raises Busy (nothing was taken), Undelivered (each record may or may not be in the log), or Refused.
         """
         size = sum(len(record.value) for record in records)
-        self._check_room(len(records), size)
+        self._check_room(topic, len(records), size)
         assert self._client is not None  # noqa: S101 - start() was called
-        request = _Request(self._loop.create_future(), [(-1, None)] * len(records), len(records), size)
-        self._waiting[request] = None
+        request = _Request(self._loop.create_future(), [(-1, None)] * len(records), len(records), size, topic=topic)
+        self._waiting.setdefault(topic, {})[request] = None
         self._records += len(records)
         self._bytes += size
         for number, record in enumerate(records):
@@ -109,17 +121,22 @@ class Sender:
                 )
             except (BufferError, confluent_kafka.KafkaException) as error:
                 cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-                self._count(request, cause or KafkaError(KafkaError._QUEUE_FULL))
+                self._count(request, cause or KafkaError(KafkaError._QUEUE_FULL), number)
         return await request.done
 
     @property
     def behind(self) -> bool:
-        """Whether the oldest record has waited for too long."""
-        oldest = next(iter(self._waiting), None)
+        """Whether a record has waited for too long, and the broker has confirmed nothing else meanwhile: one topic that
+        is stuck (it was deleted, a partition has no leader) says nothing of the server."""
+        quiet = time.monotonic() - self._confirmed > SLOW_SECONDS
+        return quiet and any(self._is_behind(topic) for topic in self._waiting)
+
+    def _is_behind(self, topic: str) -> bool:
+        oldest = next(iter(self._waiting.get(topic, ())), None)
         return oldest is not None and time.monotonic() - oldest.begun > SLOW_SECONDS
 
-    def _check_room(self, records: int, size: int) -> None:
-        if self.behind or self._records + records > MOST_RECORDS or self._bytes + size > MOST_BYTES:
+    def _check_room(self, topic: str, records: int, size: int) -> None:
+        if self._is_behind(topic) or self._records + records > MOST_RECORDS or self._bytes + size > MOST_BYTES:
             raise Busy
 
     def _poll(self) -> None:
@@ -142,12 +159,14 @@ class Sender:
         """Called by the polling thread, once for each record."""
         if error is None:
             request.places[number] = int(message.partition() or 0), message.offset()
-        self._count(request, error)
+        self._count(request, error, number)
 
-    def _count(self, request: _Request, error: KafkaError | None) -> None:
+    def _count(self, request: _Request, error: KafkaError | None, number: int) -> None:
         if error is not None and is_fatal(error):
             self._fatal = error
         with self._lock:
+            if error is not None and error.code() == INVALID and request.refused is None:
+                request.error, request.refused = error, number
             request.error = request.error or error
             request.left -= 1
             ended = request.left == 0
@@ -159,12 +178,19 @@ class Sender:
     def _settle(self) -> None:
         while self._answered:
             request = self._answered.popleft()
-            self._waiting.pop(request, None)
+            waiting = self._waiting.get(request.topic, {})
+            waiting.pop(request, None)
+            if not waiting:
+                self._waiting.pop(request.topic, None)
+            if request.error is None:
+                self._confirmed = time.monotonic()
             self._records -= len(request.places)
             self._bytes -= request.size
             if request.done.done():  # the client of HTTP has gone
                 continue
             if request.error is None:
                 request.done.set_result(request.places)
+            elif request.refused is not None:
+                request.done.set_exception(Refused(request.refused, str(request.error)))
             else:
                 request.done.set_exception(Undelivered(str(request.error)))

@@ -45,10 +45,17 @@ def clients_folder(settings: Settings) -> Path:
     return settings.home / "secrets" / "http"
 
 
-def read_clients(settings: Settings) -> list[HttpClient]:
-    """Return all clients, by name. Raises ValueError for a file that can't be read."""
-    files = sorted(clients_folder(settings).glob("*.json"))
-    return [client for file in files if (client := CLIENT.read(file)) is not None]
+def read_clients(settings: Settings) -> dict[str, HttpClient | None]:
+    """Return all clients, by name; None for one whose file can't be read."""
+    found: dict[str, HttpClient | None] = {}
+    for file in sorted(clients_folder(settings).glob("*.json")):
+        try:
+            client = CLIENT.read(file)
+        except (OSError, ValueError, AnabranchError):
+            found[file.stem] = None
+        else:
+            found |= {} if client is None else {client.name: client}  # it was revoked meanwhile
+    return found
 
 
 def allow(settings: Settings, name: str, topics: Sequence[str], *, webhook: bool = False) -> str:

@@ -12,6 +12,10 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from anabranch.contracts.model.records import Headers
 
 TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+INVALID: Final = KafkaError.INVALID_RECORD
+"""The topic's rules refuse the record for good: a compacted one takes none without a key."""
+_FOR_ANOTHER: Final = KafkaError._INVALID_DIFFERENT_RECORD
+"""The record was in one set with an invalid one."""
 
 
 class RawRecord(NamedTuple):
@@ -29,8 +33,8 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
 
 
 class Batch:
-    """The records of one batch, until each is in the log, or refused for its size. Used by one thread; the answers may
-    come in any thread that polls the client.
+    """The records of one batch, until each is in the log, or refused for good. Used by one thread; the answers may come
+    in any thread that polls the client.
 
     A record whose delivery failed may be in the log all the same: sent again, it is there twice.
     """
@@ -41,8 +45,8 @@ class Batch:
         self._sent: list[int] = []
         self._answers: dict[int, KafkaError | None] = {}
         self._alone = False
-        self.too_large: dict[int, str] = {}
-        """Records that the broker will never take, by their number, and what it says."""
+        self.refused: dict[int, str] = {}
+        """Records that the broker will never take, by their number, and why."""
 
     def send(self) -> None:
         """Give the broker what is open. Call it again after ``settle`` has named an error."""
@@ -67,14 +71,17 @@ class Batch:
         """Take in the answers, all of which are there. Returns why some records aren't in the log yet; None if it is
         to be sent on at once, or is done."""
         failed = {number: error for number, error in self._answers.items() if error is not None}
-        large = {number: error for number, error in failed.items() if error.code() in TOO_LARGE}
-        if self._alone or len(self._sent) == 1:  # what others send at the same time isn't in its set: ``batch.size``
-            self.too_large |= {number: str(error) for number, error in large.items()}
-        # The broker refuses several records together that would be too large as one batch of its format.
-        self._alone = self._alone or bool(large)
-        done = (set(self._sent) - failed.keys()) | self.too_large.keys()
+        final = {number: why for number, error in failed.items() if (why := _final(error))}
+        # The broker refuses a set as a whole: for one record of it, or because together they would be too large.
+        together = final.keys() | {number for number, error in failed.items() if error.code() == _FOR_ANOTHER}
+        if self._alone or len(self._sent) == 1:
+            # What others send at the same time may be in its set all the same: they can't make it too large
+            # (``batch.size``), and an invalid one of theirs is answered as _FOR_ANOTHER.
+            self.refused |= final
+        self._alone = self._alone or bool(together)
+        done = (set(self._sent) - failed.keys()) | self.refused.keys()
         self._open = [number for number in self._open if number not in done]
-        return next((error for number, error in failed.items() if number not in large), None)
+        return next((error for number, error in failed.items() if number not in together), None)
 
     @property
     def done(self) -> bool:
@@ -82,3 +89,10 @@ class Batch:
 
     def _answered(self, number: int, error: KafkaError | None, _: Message) -> None:
         self._answers[number] = error
+
+
+def _final(error: KafkaError) -> str:
+    """Why the broker will never take a record; empty if it may."""
+    if error.code() in TOO_LARGE:
+        return f"too large for the broker: {error}"
+    return f"against the rules of its topic: {error}" if error.code() == INVALID else ""

@@ -75,11 +75,11 @@ def send_lines(
             try:
                 key = _key(found, check, value)
             except ValueError as error:
-                producer.flush()
+                _flush(producer, sent, topic)
                 raise BadInput(
                     "EVENT_REFUSED",
                     f"line {number}: {error}",
-                    state=f"sent before it: {counted(handed, 'line')}",
+                    state=f"sent before it: {counted(sent.count, 'line')}",
                     next_step="correct it, and send it with those behind it",
                     line=number,
                 ) from None
@@ -88,10 +88,15 @@ def send_lines(
                 sleep(early)
             producer.send_raw(topic, key, value, sent)
             handed += 1
-        producer.flush()
-        if sent.failed is not None:
-            raise producer.failure(sent.failed, sent.failures)
+        _flush(producer, sent, topic)
     return sent
+
+
+def _flush(producer: Producer, sent: Sent, topic: str) -> None:
+    """Wait until all are in the log. Raises DELIVERY_FAILED."""
+    producer.flush()
+    if sent.failed is not None:
+        raise producer.failure(sent.failed, sent.failures, topic)
 
 
 def _key(topic: Topic, check: RecordCheck, value: bytes) -> bytes | None:

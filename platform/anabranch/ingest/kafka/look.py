@@ -17,6 +17,7 @@ from confluent_kafka import Message
 from anabranch.core.errors import BadInput
 from anabranch.core.settings import Settings
 from anabranch.core.text import strict_json
+from anabranch.core.text.terminal_text import in_json
 from anabranch.ingest.kafka._assigned_consumer import PATIENCE_SECONDS, assigned, is_end
 from anabranch.ingest.kafka.admin import begin_offsets, end_offsets, existing_topics
 from anabranch.ingest.kafka.client import moment_of, translate_error, unreachable
@@ -38,8 +39,8 @@ class LogRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def to_json(self) -> str:
-        """One line of JSON. A value that is JSON stands there as it was sent, digit for digit; other values, keys and
-        headers are texts, or ``{"base64": ...}`` if they are none."""
+        """One line of JSON. A value that is JSON stands there as it was sent, digit for digit, with control characters
+        escaped; other values, keys and headers are texts, or ``{"base64": ...}`` if they are none."""
         content = {
             "topic": self.topic,
             "partition": self.partition,
@@ -48,7 +49,7 @@ class LogRecord:
             "key": shown(self.key),
             "headers": [[name, shown(value)] for name, value in self.headers],
         }
-        return f'{json.dumps(content, ensure_ascii=False)[:-1]}, "value": {_content(self.value)}}}'
+        return in_json(f'{json.dumps(content, ensure_ascii=False)[:-1]}, "value": {_content(self.value)}}}')
 
 
 def newest(settings: Settings, topic: str, count: int) -> list[LogRecord]:

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from anabranch.contracts import CloudEvents, Event
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.contracts.model.records import Headers
+from anabranch.contracts.model.records import Headers, Mapped
 from anabranch.contracts.sending import EventValidator, refused
 from anabranch.core.errors import AnabranchError, BadInput, TryAgain
 from anabranch.core.settings import Settings
@@ -93,7 +93,7 @@ class Producer:
         self._in_kafka = {t.name: t.in_kafka for t in topics}
         self._limits = {t.name: t.max_message_bytes - RECORD_OVERHEAD for t in topics}
         self._partitions: dict[str, int] = {}
-        self._failed: list[KafkaError] = []
+        self._failed: list[tuple[KafkaError, str]] = []
         self._client: confluent_kafka.Producer | None = None
 
     def __enter__(self) -> Self:
@@ -171,23 +171,28 @@ class Producer:
             pass
         if self._failed:
             failed, self._failed = self._failed, []
-            raise self.failure(failed[0], len(failed))
+            raise self.failure(failed[0][0], len(failed), failed[0][1])
 
-    def failure(self, error: KafkaError, count: int) -> TryAgain:
-        """The error for ``count`` records that were not acknowledged."""
+    def failure(self, error: KafkaError, count: int, topic: str = "") -> TryAgain:
+        """The error for ``count`` records, the first of them of ``topic``, that were not acknowledged."""
+        declared = self._declarations.topics.get(topic)
+        repeatable = declared is None or not isinstance(declared.records, Mapped) or declared.records.id_parts
         return TryAgain(
             "DELIVERY_FAILED",
             f"{count} record(s) could not be delivered to {self._settings.brokers}: {error}",
             state="records with a receipt are in the log; those that failed may or may not be",
-            next_step="check that the broker runs (anabranch status), then send all again: landing keeps one of each",
+            next_step="check that the broker runs (anabranch status), then send all again: landing keeps one of each"
+            if repeatable
+            else f"look which are in the log (anabranch events tail {topic}): records of {topic} have no id, so each "
+            "that is sent again is another one",
             count=count,
             reason=str(error),
         )
 
     def _settle(self, future: Future[Receipt], topic: str, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed.append(error)
-            future.set_exception(self.failure(error, 1))
+            self._failed.append((error, topic))
+            future.set_exception(self.failure(error, 1, topic))
         else:
             future.set_result(receipt_of(message, topic))
 

@@ -14,7 +14,7 @@ from anabranch.core import part_report
 from anabranch.core.errors import AnabranchError, BadInput
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.kafka.producer import open_client
-from anabranch.ingest.queues._connection import password
+from anabranch.ingest.queues._connection import password, port
 from anabranch.ingest.queues._taking import LAST_SECONDS, Taker
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ def main() -> int:
                 state="nothing was taken",
                 next_step="declare Queue(NAME, TOPIC) next to the topic, and set ANABRANCH_AMQP_URL",
             )
+        port(settings)
         password(settings)  # a file that isn't there is named before anything starts
         return run(settings, declarations)
     except AnabranchError as error:

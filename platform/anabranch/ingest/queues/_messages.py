@@ -97,6 +97,8 @@ def text_of(value: Any) -> bytes | None:
         return value
     if isinstance(value, bool):
         return b"true" if value else b"false"
+    if isinstance(value, float) and value.is_integer():  # the same as the integer that other clients send
+        value = int(value)
     if isinstance(value, datetime):
         return rfc3339(value if value.tzinfo else value.replace(tzinfo=UTC)).encode()
     return str(value).encode() if isinstance(value, str | int | float | Decimal) else None

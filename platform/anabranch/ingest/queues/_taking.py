@@ -1,8 +1,9 @@
 """Takes the messages of one queue: into the log first, then acknowledged. One thread for each queue.
 
 Batch by batch: what has arrived while the broker answered is the next batch. A message is acknowledged once it is in
-the log; only what is too large for the broker is rejected, without a return to the queue. Whatever fails, RabbitMQ
-keeps every message that isn't acknowledged, and delivers it again: then it may be in the log twice, with one id.
+the log; only what the broker refuses for good (its size, its topic's rules) is rejected, without a return to the queue.
+Whatever fails, RabbitMQ keeps every message that isn't acknowledged, and delivers it again: then it may be in the log
+twice, with one id.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SLOW_SECONDS = 2.0
 LAST_SECONDS = 10.0
 """How long a part that ends waits for the answers to what it has given to the broker."""
 _WAIT, _POLL = 0.5, 0.01
-_UNDECODED: Final = re.compile(r"(ValueError|OverflowError)\(")
+_UNDECODED: Final = re.compile(r": (ValueError|OverflowError|RecursionError|error)\(|: InvalidFieldTypeException")
 """pika takes what it can't decode for a lost connection: a time header in milliseconds is one of the year 59,000."""
 TAKEN: Final = "in the log"
 AGAIN: Final = "of them delivered again"
@@ -132,7 +133,7 @@ class Taker(threading.Thread):
         batch = Batch(self._client, self._topic.in_kafka, [taken[number].record for number in numbers])
         if not self._deliver(connection, batch):
             return
-        refused |= {numbers[number]: f"too large for the broker: {said}" for number, said in batch.too_large.items()}
+        refused |= {numbers[number]: why for number, why in batch.refused.items()}
         for number, reason in refused.items():
             log.warning("queue %s: a message of %d bytes is rejected: %s", self._queue.name, sizes[number], reason)
             channel.basic_reject(taken[number].tag, requeue=False)
