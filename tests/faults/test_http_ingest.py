@@ -32,6 +32,7 @@ from anabranch.lake import open_table
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import process_registry
 from anabranch.operate.runtime._http_server import answers
+from confluent_kafka.admin import AdminClient, NewTopic
 from support.processes import eventually, started_part
 from support.tls_authority import authority
 
@@ -41,13 +42,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 KILLS, THREADS = 10, 4
 DECLARED = """
-from anabranch.contracts import Contract, PlainJson, Topic
+from anabranch.contracts import Contract, PlainJson, Record, Topic
 
 SALE = Contract("sale.made", 1, {{"type": "object", "properties": {{"cents": {{"type": "integer"}}}}}})
 BILL = Contract("bill.paid", 1, {{"type": "object", "required": ["bill"], "properties": {{
     "bill": {{"type": "string"}}, "at": {{"type": "string", "format": "date-time"}}}}}})
 SALES = Topic("sales_{name}", (SALE,))
 BILLS = Topic("bills_{name}", (BILL,), records=PlainJson(id="bill", time="at"))
+PRICE = Contract("price.set", 1, SALE.schema)
+PRICES = Topic("prices_{name}", (PRICE,), records=PlainJson(id=Record.OFFSET, time=Record.APPEND_TIME), owned=False)
 """
 
 
@@ -175,6 +178,27 @@ def test_a_webhook_and_plain_json_of_a_mapped_topic(settings: Settings, sales: s
         places = {(each["partition"], each["offset"]) for each in answer.json()["records"]}
         assert len(places) == 500
         assert client.post(f"/topics/{sales}", content=event(1), headers=token).status_code == 403
+
+
+def test_a_compacted_topic_refuses_a_record_without_a_key_for_good(
+    settings: Settings, broker: Settings, sales: str
+) -> None:
+    prices = sales.replace("sales", "prices")
+    made = NewTopic(prices, num_partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    admin = AdminClient({"bootstrap.servers": broker.brokers})  # its calls end with it
+    admin.create_topics([made])[prices].result(20)
+    headers = {"authorization": f"Bearer {access.allow(settings, 'board', [prices, sales])}"}
+    headers["content-type"] = "application/json"
+    with serving(settings) as address, httpx.Client(timeout=30, headers=headers) as client:
+        keyed = client.post(f"{address}/topics/{prices}", content=b'{"cents":1}', headers={"record-key": "a"})
+        refused = client.post(f"{address}/topics/{prices}", content=b'{"cents":2}')
+        many = client.post(f"{address}/topics/{prices}", content=b'[{"cents":3},{"cents":4}]')
+        other = client.post(
+            f"{address}/topics/{sales}", content=event(1), headers={"content-type": "application/cloudevents+json"}
+        )
+    assert (keyed.status_code, refused.status_code, many.status_code, other.status_code) == (200, 422, 422, 200)
+    assert refused.json()["code"] == "EVENT_REFUSED"
+    assert "retry-after" not in refused.headers
 
 
 def test_a_broker_that_does_not_answer_is_said_and_waited_for(settings: Settings, broker: Settings, sales: str) -> None:
