@@ -27,3 +27,9 @@ def test_each_says_the_same(text: Any) -> None:
     if isinstance(text, str):
         found = infer("parcel.seen", [json.dumps(data)])
         assert (found.fields["at"].get("format") == "date-time") is expected
+
+
+@pytest.mark.parametrize("text", ["0000-12-31T23:59:59Z", "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-05:00"])
+def test_a_year_that_no_column_can_hold_is_named(text: str) -> None:
+    problem = CHECK.problem(b"{}", {"at": text})
+    assert problem == ("at", f"{text!r} is outside of the years 1 to 9999 (in UTC)")

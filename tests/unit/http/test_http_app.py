@@ -65,7 +65,7 @@ def test_the_answer_names_no_offset_that_the_broker_has_not_named(
     """To a record that it has already, sent again by the idempotent client, it says nothing else."""
 
     async def send(self: Sender, topic: str, records: Sequence[Prepared]) -> list[tuple[int, int | None]]:
-        request = _Request(asyncio.get_running_loop().create_future(), [(-1, None)] * 2, 2, 0)
+        request = _Request("sales", asyncio.get_running_loop().create_future(), [(-1, None)] * 2, 2, 0)
         for number, offset in enumerate((None, 0)):
             answer: Any = SimpleNamespace(partition=lambda: 1, offset=lambda known=offset: known)
             self._count_answer(request, number, None, answer)

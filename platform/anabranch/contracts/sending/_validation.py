@@ -42,6 +42,7 @@ _DATE_TIME = {
     "pattern": rf"^\d{{4}}-\d{{2}}-\d{{2}}T\d{{2}}:\d{{2}}:[0-5]\d(\.\d{{1,9}})?{_OFFSET}$",
     "not": {"type": "string", "pattern": rf"^(0000|0001-01-01T.*\+{_AHEAD}|9999-12-31T.*-{_AHEAD})"},
 }
+"""``text_formats.DATE_TIME`` in the words of the linear engine, which is faster than a call of Python for each time."""
 _DATE = {"pattern": r"^\d{4}-\d{2}-\d{2}$", "not": {"type": "string", "pattern": "^0000"}}
 _WRITTEN = {"date-time": {key: _DATE_TIME[key] for key in ("pattern", "not")}, "date": _DATE}
 _TEXT = {"type": "string", "minLength": 1}
@@ -202,6 +203,8 @@ def shape_problem(validator: jsonschema_rs.Draft4Validator, content: Any) -> tup
     path = [str(part) for part in error.instance_path]
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
         path.append(error.kind.property)
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Not):  # only times and dates have one
+        return ".".join(path), f"{error.instance!r} is outside of the years 1 to 9999 (in UTC)"
     return ".".join(path), error.message
 
 

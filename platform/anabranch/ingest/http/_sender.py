@@ -63,6 +63,7 @@ class _Request:
     """The records of one request that wait for an answer. ``places``: as ``Sender.send`` returns them; ``refused``: the
     number of a record that the broker will never take."""
 
+    topic: str
     done: asyncio.Future[list[Place]]
     places: list[Place]
     left: int
@@ -70,7 +71,6 @@ class _Request:
     begun: float = field(default_factory=time.monotonic)
     error: KafkaError | None = None
     refused: int | None = None
-    topic: str = ""
 
 
 class Sender:
@@ -109,7 +109,7 @@ class Sender:
         size = sum(len(record.value) for record in records)
         self._check_room(topic, len(records), size)
         assert self._client is not None  # noqa: S101 - start() was called
-        request = _Request(self._loop.create_future(), [(-1, None)] * len(records), len(records), size, topic=topic)
+        request = _Request(topic, self._loop.create_future(), [(-1, None)] * len(records), len(records), size)
         self._waiting.setdefault(topic, {})[request] = None
         self._records += len(records)
         self._bytes += size
