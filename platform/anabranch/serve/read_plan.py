@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from threading import Lock
@@ -116,12 +116,14 @@ def pin(
     route = route_of(settings, safe_name(view, "view"))
     if version is not None:
         check_not_retired(view, [version], route.retired if route else ())
-    with _lock:  # a read that pins later must not get an older cut than one that pinned before
+    # A read that pins later must not get an older cut than one that pinned before. What is noted of other versions is
+    # written behind the lock: a slow disk delays no other read.
+    with ExitStack() as unlocked, _lock:
         if version is not None:
             chosen, speed = _current(settings, view, version)
             behind = None
         else:
-            chosen, speed, behind = _routed(settings, view, route, reader)
+            chosen, speed, behind = _routed(settings, view, route, reader, unlocked)
         batch = None
         if PARTITION_DATE in speed.schema.names:
             with read_errors(f"{view} v{chosen}", chosen):
@@ -163,14 +165,16 @@ def _current(settings: Settings, view: str, version: int | None) -> tuple[int, S
     return chosen, speed
 
 
-def _routed(settings: Settings, view: str, route: Route | None, reader: str | None) -> tuple[int, Snapshot, Cut | None]:
+def _routed(
+    settings: Settings, view: str, route: Route | None, reader: str | None, unlocked: ExitStack
+) -> tuple[int, Snapshot, Cut | None]:
     """Return the version that the route gives this reader, its speed half, and the cut that the reader has seen if that
     is newer."""
     key = _reader_key(settings, view, reader)
     last = _readers.get(key)
     version, kept = route.version_for(key[1]) if route else None, None
     if route is not None and version is not None and last is not None and last.version != version:
-        kept = _kept_snapshot(settings, route, key, version, last)
+        kept = _kept_snapshot(settings, route, key, version, last, unlocked)
     chosen, speed = (last.version, kept) if last and kept else _current(settings, view, version)
     cut = speed.newest.note.cut
     behind = last.seen if last is not None and kept is None and not covers(cut, last.seen) else None
@@ -183,7 +187,7 @@ def _routed(settings: Settings, view: str, route: Route | None, reader: str | No
 
 
 def _kept_snapshot(
-    settings: Settings, route: Route, key: tuple[str, str], version: int, last: _LastRead
+    settings: Settings, route: Route, key: tuple[str, str], version: int, last: _LastRead, unlocked: ExitStack
 ) -> Snapshot | None:
     """Return the reader's last snapshot if the reader has to keep it; None if it may move to ``version``.
 
@@ -194,7 +198,7 @@ def _kept_snapshot(
         with read_errors(f"{route.view} v{version}"):
             cut = newest_speed(settings, route.view, version)[1].newest.note.cut
     except AnabranchError as error:
-        return _kept_instead(VersionRef(settings, route.view, version), route, key[1], error, last)
+        return _kept_instead(VersionRef(settings, route.view, version), route, key[1], error, last, unlocked)
     if covers(cut, last.seen):
         return None
     if route.sends_back(last.version, version) and _age(settings, route) >= BACK_SECONDS:
@@ -203,7 +207,7 @@ def _kept_snapshot(
 
 
 def _kept_instead(
-    ref: VersionRef, route: Route, reader: str, error: AnabranchError, last: _LastRead
+    ref: VersionRef, route: Route, reader: str, error: AnabranchError, last: _LastRead, unlocked: ExitStack
 ) -> Snapshot | None:
     """Return the reader's last snapshot while ``ref`` can't be read. That counts against ``ref``: this read doesn't
     fail because of it, but a new reader's would. None if there is no last snapshot: then the read itself fails."""
@@ -214,7 +218,7 @@ def _kept_instead(
         return kept
     finally:
         if not gone and counts(error):
-            record_failed(ref, reader, error.code, engine="read", route=route.number)
+            unlocked.callback(record_failed, ref, reader, error.code, engine="read", route=route.number)
 
 
 def _last_snapshot(last: _LastRead) -> Snapshot | None:

@@ -79,3 +79,20 @@ def test_a_reader_who_was_never_held_counts_against_the_version_of_the_route(set
     with pytest.raises(BrokenState):
         anabranch.read(VIEW, settings=settings, reader="new")
     assert (codes(settings, 1), codes(settings, 2)) == ([], [("TABLE_UNREADABLE", 2)])
+
+
+def test_a_slow_disk_under_the_note_of_a_failed_version_delays_no_other_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(settings, 2)
+    held = []
+    note = read_plan.record_failed
+
+    def slow(*args: object, **more: object) -> None:
+        held.append(read_plan._lock.locked())
+        note(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(read_plan, "record_failed", slow)
+    assert anabranch.read(VIEW, settings=settings, reader=READER).version == 1
+    assert held == [False]
+    assert codes(settings, 2) == [("TABLE_UNREADABLE", 2)]
