@@ -19,7 +19,7 @@ from anabranch.core.errors import BadDefinition
 from anabranch.ingest.landing.decoding._append_times import with_held_times
 from anabranch.ingest.landing.decoding._avro_columns import with_avro_columns
 from anabranch.ingest.landing.decoding._binary_mode import BINARY, ENVELOPE, event_of_headers, is_binary, is_untimed
-from anabranch.ingest.landing.decoding._documents import END, JSON, json_of, wrapped
+from anabranch.ingest.landing.decoding._documents import END, with_json, wrapped
 from anabranch.ingest.landing.decoding._epochs import needs_text
 from anabranch.ingest.landing.decoding._fast_columns import READ, has_ruled_formats
 from anabranch.ingest.landing.decoding._mapping import mapped_event, mapped_time, text_of
@@ -30,6 +30,8 @@ from anabranch.ingest.landing.decoding._validity import (
     CONTRACT,
     CORRUPT,
     DATA,
+    SENT,
+    SENT_TEXTS,
     is_valid,
     is_valid_typed,
     matching_contract,
@@ -126,13 +128,14 @@ def _is_tombstone(topic: Topic) -> Column:
 
 def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     """``records`` with the columns that ``_validity`` uses: _text, _event, _data, the times, and the contract's
-    index."""
+    index. Each step copies what the next ones use of a row: so the steps are few, and a text is in the row once."""
     fields = _fields(topic)
-    texts = records.withColumn(JSON, json_of(topic.records)).withColumn(BINARY, is_binary(topic.records))
-    texts = texts.withColumn("_text", text_of(topic.records))
+    texts = with_json(records, topic.records)
+    texts = texts.withColumns({BINARY: is_binary(topic.records), "_text": text_of(topic.records)})
     parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(topic, fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),
+        F.struct(*(F.col(f"_parsed.event.{name}") for name in SENT_TEXTS)).alias(SENT),
         F.col(f"_parsed.{END}"),
         F.col(f"_parsed.{CORRUPT}").isNotNull().alias(CORRUPT),
     )
@@ -141,8 +144,7 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
         parsed = parsed.withColumn("_event", F.col("_event").withField("data", data))
     data = F.struct(*(typed(F.col("_event.data")[name], node).alias(name) for name, node in fields.items()))
     whole = mapped_event(topic) if isinstance(topic.records, Mapped) else event_of_headers(topic.records)
-    parsed = parsed.withColumn("_event", whole)
-    return _timed(parsed.withColumn(DATA, data), topic)
+    return _timed(parsed.withColumns({"_event": whole, DATA: data}), topic)
 
 
 def _timed(parsed: DataFrame, topic: Topic) -> DataFrame:

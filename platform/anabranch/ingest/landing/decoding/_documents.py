@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.contracts import CloudEvents, PlainJson, Raw
@@ -35,6 +35,16 @@ def json_of(records: Records) -> Column:
         case _:
             found = _documents(records)(F.col("value"))
     return F.when(F.col("partition") < 0, value).otherwise(found)
+
+
+def with_json(frame: DataFrame, records: Records) -> DataFrame:
+    """``frame`` with what ``json_text`` needs."""
+    return frame if holds_json(records) else frame.withColumn(JSON, json_of(records))
+
+
+def json_text(records: Records) -> Column:
+    """What ``json_of`` gives, made once for each row of ``with_json``."""
+    return json_of(records) if holds_json(records) else F.col(JSON)
 
 
 def wrapped(text: Column) -> Column:

@@ -26,10 +26,10 @@ from anabranch.contracts.fields.text_formats import is_bytes
 from anabranch.contracts.model.contract import URN, sent_name
 from anabranch.contracts.model.records import Mapped, Records
 from anabranch.ingest.landing.decoding._append_times import is_held
-from anabranch.ingest.landing.decoding._binary_mode import BINARY, has_json_data, received_at
+from anabranch.ingest.landing.decoding._binary_mode import received_at
 from anabranch.ingest.landing.decoding._decimals import exact_limit, given
-from anabranch.ingest.landing.decoding._documents import END, JSON, wrapped
 from anabranch.ingest.landing.decoding._nested import breaks_array, breaks_map, fits_double, loses_item
+from anabranch.ingest.landing.decoding._one_value import one_value
 from anabranch.ingest.landing.decoding._renames import json_step
 from anabranch.ingest.landing.decoding._text_rules import in_format, text_rules
 
@@ -39,6 +39,9 @@ CONTRACT: Final = "_contract"
 DATA: Final = "_data"
 """The parsed data, with times, dates and decimals converted."""
 TEXTS: Final = ("id", "source", "type", "subject")
+SENT: Final = "_sent"
+"""What the parsed text holds of SENT_TEXTS: text of headers is never another type."""
+SENT_TEXTS: Final = (*TEXTS, "dataschema")
 # What numbers (also beyond 64 bits), booleans, objects and arrays look like after Spark has converted them to strings.
 _CONVERTED = r'(?s)^(-?[0-9.]+([eE][-+]?[0-9]+)?|"-?Infinity"|true|false|[{\[].*)\z'
 _ODD_STEP: Final = re.compile(r"\['(?:\*'|\s)", re.ASCII)
@@ -48,10 +51,10 @@ _NOTHING: Final = "nothing"
 def is_valid(topic: Topic) -> Column:
     """True for a valid record, false for one to quarantine; never null."""
     fields = list(_by_field(topic))
-    sent = F.col("_parsed.event")  # text of headers is never another type
+    sent = F.col(SENT)
     strings = [*((sent[name], name, None) for name in _texts(topic.records)), *_strings(topic, fields)]
     every = [
-        *_one_value(topic),
+        *one_value(topic),
         *_envelope(topic),
         *(_field(topic, *field) for field in fields),
         _are_strings(strings),
@@ -70,16 +73,7 @@ def is_valid_typed(topic: Topic) -> Column:
 def _texts(records: Records) -> tuple[str, ...]:
     if isinstance(records, Mapped):
         return ()
-    return (*TEXTS, "dataschema") if records.schemas == "any" else TEXTS  # else only one that is known will do
-
-
-def _is_one_value(topic: Topic) -> Column:
-    """Whether a record is one value: the wrapping objects would read ``{...},"x":1`` as two fields of their own."""
-    text, value = F.col("_text"), F.col(JSON)
-    doubt = (~value.startswith("{") & value.rlike(r"^\s*[^{\s]")) | value.rlike(r'\}\s*,\s*"')  # one with | is slow
-    one = F.size(F.json_object_keys(wrapped(text))) == 2
-    bare = F.size(F.json_object_keys(text)) == 1
-    return ~doubt | (one & (bare if isinstance(topic.records, Mapped) else ~F.col(BINARY) | bare))
+    return SENT_TEXTS if records.schemas == "any" else TEXTS  # else only one that is known will do
 
 
 def matching_contract(topic: Topic) -> Column:
@@ -99,13 +93,6 @@ def _is_named(topic: Topic, contract: Contract) -> Column:
         if topic.records.schemas == "any" and newest:
             named |= ~uri.startswith(URN)
     return named
-
-
-def _one_value(topic: Topic) -> Iterator[Column]:
-    yield F.col("_event").isNotNull() & F.col(END).isNotNull() & F.is_valid_utf8(F.col("_text"))
-    yield _is_one_value(topic)
-    if isinstance(topic.records, CloudEvents):
-        yield ~F.col(BINARY) | has_json_data()
 
 
 def _envelope(topic: Topic) -> Iterator[Column]:
