@@ -24,15 +24,15 @@ def one_value(topic: Topic) -> Iterator[Column]:
 def _is_one_value(topic: Topic) -> Column:
     """Whether a record is one value: the wrapping objects would read ``{...},"x":1`` as two fields of their own."""
     text, value = F.col("_text"), json_text(topic.records)
-    more = ~_ends_at_first_brace(value) & value.rlike(r'\}\s*,\s*"')
+    more = _has_room(value) & value.rlike(r'\}\s*,\s*"')
     doubt = (~value.startswith("{") & value.rlike(r"^\s*[^{\s]")) | more  # one search with | is slow
     one = F.size(F.json_object_keys(wrapped(text))) == 2
     bare = F.size(F.json_object_keys(text)) == 1
     return ~doubt | (one & (bare if isinstance(topic.records, Mapped) else ~F.col(BINARY) | bare))
 
 
-def _ends_at_first_brace(value: Column) -> Column:
-    """Whether a text's first closing brace is its last character, or the last but one, before another: then nothing
-    is behind its first value. Much cheaper than a search by a regular expression, and true of most records."""
+def _has_room(value: Column) -> Column:
+    """Whether a text may have ``},"``, with or without blanks: that takes three characters from its first closing brace
+    on, and one more if the last one is a brace. It is much cheaper than the search, and false for most records."""
     behind = F.octet_length(value) - F.octet_length(F.substring_index(value, "}", 1))
-    return behind <= F.when(value.endswith("}}"), 2).otherwise(1)
+    return behind > F.when(value.endswith("}"), 3).otherwise(2)
