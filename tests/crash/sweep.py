@@ -16,8 +16,11 @@ from crash.acts import ACTS, MARK, Stage
 from crash.judging import settle, wrong
 from crash.world import Program, World
 
-_RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=\.)[0-9a-f]{8}(?=\.\d+$)")
-"""The last one: of a draft (``core.storage``), between the name of its file and the process that writes it."""
+_RANDOM = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=\.)[0-9a-f]{8}(?=\.\d+$)|(?<=-)[0-9a-f]{8}(?=/)"
+)
+"""The third: of a draft (``core.storage``), between the name of its file and the process that writes it. The last one:
+of a build, behind the name of its run."""
 _NUMBER = re.compile(r"\d+")
 TRIES, TRIES_OF_A_COMMIT = 2, 6
 """Of each point: once before it and once after it; of a commit of a table three times each way."""

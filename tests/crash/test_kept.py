@@ -137,3 +137,8 @@ def test_a_draft_is_the_same_point_each_time(tmp_path: Path, monkeypatch: pytest
     (name,) = {named(str(draft.relative_to(tmp_path))) for draft in drafts}
     point = Point("batch: repair", "delete", name)
     assert all(re.fullmatch(point.expression(tmp_path), str(draft)) for draft in drafts)
+
+
+def test_a_build_of_a_run_is_the_same_point_whatever_its_random_name() -> None:
+    names = {named(f"builds/replay-again-{name}/part-00000.parquet") for name in ("a1f20cf3", "00ff1a23", "12345678")}
+    assert names == {"builds/replay-again-<id>/part-<n>.parquet"}

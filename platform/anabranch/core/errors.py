@@ -15,14 +15,16 @@ what failed with the values, what state things are in, the next command.
 
 from __future__ import annotations
 
+import errno
 import re
-from typing import Any
+from typing import Any, Final
 
 _RAISED = re.compile(r"([a-z_]\w*\.)*(\w*(Error|Exception)|TryAgain|Conflict|BadInput|BrokenState|BadDefinition):")
 
 _CALLING = "An error occurred while calling "
 _CALL_SITE = re.compile(r'^== DataFrame ==\s+"[^"]*" was called from\s+(\S.*:\d+)$', re.MULTILINE)
 _SPARK = re.compile(r"\[[A-Z][A-Z_.]+\]")
+_OF_DISKS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 class AnabranchError(Exception):
@@ -52,9 +54,23 @@ class AnabranchError(Exception):
 def root_cause(error: BaseException | None) -> str:
     """The most informative line of an error's text: the last error of a Python traceback, the causes of a Java call,
     otherwise the first line; and the line of the call that made the failing expression, if Spark knows it
-    (``engine.call_sites``)."""
-    site = _CALL_SITE.search(str(error))
+    (``engine.call_sites``). Behind an error of the disk (``disk_error``) that one comes first."""
+    site, disk = _CALL_SITE.search(str(error)), disk_error(error)
+    if disk is not None and disk is not error:
+        return f"{disk} (then: {_informative(error)})"
     return f"{_informative(error)} (called at {_shortened(site[1])})" if site else _informative(error)
+
+
+def disk_error(error: BaseException | None) -> OSError | None:
+    """The error of a disk that is full, read-only or broken: ``error`` itself, or the one that was handled when it came
+    up. A library that cleans up after a failed write may fail with words of its own: Arrow's Parquet writer says that
+    "file metadata is only available after writer close"."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _OF_DISKS:
+            return error
+        told = error.__cause__ is not None or error.__suppress_context__
+        error = None if told else error.__context__
+    return None
 
 
 def _shortened(place: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from anabranch.core.errors import AnabranchError, TryAgain
+from anabranch.core.errors import AnabranchError, TryAgain, disk_error
 
 NOTHING_LOADED: Final = "nothing of it was loaded; files before it were"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -35,6 +35,7 @@ def full_disk(where: object, name: str, state: str = NOTHING_LOADED) -> Iterator
 
 def _reason(error: Exception) -> str:
     """Why the disk took nothing; "" if that isn't what failed."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return str(error.strerror) if error.errno in _FULL else ""
+    found = disk_error(error) or error
+    if isinstance(found, OSError) and found.errno is not None:
+        return str(found.strerror) if found.errno in _FULL else ""
     return next((text for text in _TEXTS if text in str(error)), "")
