@@ -25,8 +25,9 @@ _NUMBER = re.compile(r"\d+")
 TRIES, TRIES_OF_A_COMMIT = 2, 6
 """Of each point: once before it and once after it; of a commit of a table three times each way."""
 _COMMIT = re.compile(r"/_delta_log/<n>\.json$")
-_SHARED = re.compile(r"^(tmp|warehouse|logs|locks)/|/__pycache__/")
-"""What belongs to no state: Spark's scratch folder, Python's byte code, what holders of locks say about themselves."""
+_SHARED = re.compile(r"^(tmp|warehouse|logs|locks)/|/__pycache__/|^\.$")
+"""What belongs to no state: Spark's scratch folder, Python's byte code, what holders of locks say about themselves. And
+the home itself: ``os.removedirs`` asks for it behind the last empty folder in it, and is refused."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
