@@ -30,6 +30,8 @@ OUT_OF_MEMORY: Final = (3, 52)
 _END_SECONDS: Final = 5.0
 """How long a JVM may take to exit after its connections are closed."""
 _UNANSWERED: Final = re.compile(r"Answer from Java side is empty|while (sending|trying to connect)|Connection refused")
+_UNTOLD: Final = re.compile(r"\s*An error occurred while calling \S+\s*")
+"""What Spark's client says when a call has failed and the JVM can't say why: it was denied the memory for that, too."""
 _DENIED: Final = re.compile(r"OutOfMemory|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build")
 
 
@@ -51,11 +53,29 @@ def engine(settings: Settings, app: str, more: Mapping[str, str] = MappingProxyT
             raise why from error
         raise
     else:
-        if (why := _ended(settings)) is not None:
+        if (why := _ended(settings, _END_SECONDS if _is_ending(spark) else 0.0)) is not None:
             raise why
     finally:
         if spark is not None and _ended(settings) is None:
-            spark.stop()
+            _stop(spark, settings)
+
+
+def _is_ending(spark: SparkSession) -> bool:
+    """Whether the engine has been stopped, though not from here: by its JVM, which does so on its way out."""
+    try:
+        context = spark.sparkContext._jsc
+        return context is not None and bool(context.sc().isStopped())
+    except Exception:  # nobody answers
+        return True
+
+
+def _stop(spark: SparkSession, settings: Settings) -> None:
+    try:
+        spark.stop()
+    except Exception as error:  # it ends just now
+        if (why := _why(settings, error)) is not None:
+            raise why from error
+        raise
 
 
 def leave(status: int) -> Never:
@@ -98,7 +118,8 @@ def denied(error: BaseException) -> bool:
 
 
 def _why(settings: Settings, error: Exception) -> AnabranchError | None:
-    ended = _ended(settings, _END_SECONDS if _UNANSWERED.search(repr(error)) else 0.0)
+    silent = _UNANSWERED.search(repr(error)) or _UNTOLD.fullmatch(str(error))
+    ended = _ended(settings, _END_SECONDS if silent else 0.0)
     if ended is None and denied(error):
         return out_of_memory(settings, root_cause(error))
     return ended
