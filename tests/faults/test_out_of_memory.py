@@ -95,7 +95,7 @@ def rows(uri: str) -> list[tuple[int, int]]:
 
 def assert_says(said: str, code: str, *words: str) -> None:
     """The last thing that is said, behind whatever the engine has to say."""
-    last = said[said.rindex(f"[{code}]") - 300 :]
+    last = said[max(said.rindex(f"[{code}]") - 300, 0) :]
     assert all(word in last for word in (*words, "  state: ", "  next:  ")), last
     assert len(last.splitlines()) < 12, last
 
