@@ -61,7 +61,7 @@ def test_streams_go_on_when_their_clock_is_set(
             assert speed.popen.poll() is None
             clock.set("+0")
             assert speed.popen.wait(60) == 1
-            assert "the machine's clock was set back" in speed.said
+            assert "the system clock was set back" in speed.said
             sent += send(settings, 3)
         with process(settings, "speed", clock.environment) as speed:  # as the supervisor does
             eventually(lambda: level(settings, sent), 120)
