@@ -7,6 +7,7 @@ LD_PRELOAD either. What it stores is dated by Airflow's processes, whose clock i
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ _LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/u
 
 _SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], [], [], seconds) and None\n"
 """libfaketime 0.9.10 gives time.sleep a time that the kernel refuses, where the steady clock isn't to be faked."""
+_CACHED = 1
+"""How many seconds a process goes on with the clock that it has read."""
 
 
 class Clock:
@@ -25,12 +28,12 @@ class Clock:
         if not _LIBRARIES:
             pytest.fail("libfaketime isn't installed: run infra/faketime.sh as root (Debian: apt-get install faketime)")
         self._shift = folder / "shift"
-        self.set("+0")
+        self._shift.write_text("+0\n")
         (folder / "sitecustomize.py").write_text(_SLEEP)
         self.environment = {
             "LD_PRELOAD": str(_LIBRARIES[0]),
             "FAKETIME_TIMESTAMP_FILE": str(self._shift),
-            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_CACHE_DURATION": str(_CACHED),
             "DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # with it the waits of a JVM take a core each
@@ -38,5 +41,7 @@ class Clock:
         }
 
     def set(self, shift: str) -> None:
-        """By so much, as in ``+1d``; seen after up to a second."""
+        """By so much, as in ``+1d``. Returns when each process sees it: a run that is asked for while Airflow's clock
+        is still ahead is dated so, and waits until then."""
         self._shift.write_text(f"{shift}\n")
+        time.sleep(_CACHED + 0.2)
