@@ -139,7 +139,7 @@ def test_ten_thousand_reads_show_the_money_of_their_cuts_beside_ten_kills(
         with opened(broker, spark, tmp_path, LARGE) as bank:
             steps(bank.operations)
             while len(bank.readers.reads) < LARGE.reads or len(bank.operations.killed) < LARGE.kills:
-                bank.operations.reprocess("flows", 2, Kill("rebuild", "built"))  # a repair may find nothing to do
+                bank.operations.repair("flows", 2, Kill("rebuild", "built"))
         check(bank, LARGE)  # the log is asked, too
 
 

@@ -167,17 +167,18 @@ class Operations:
 
     def reprocess(self, view: str, version: int, *kills: Kill) -> None:
         """Plan, rebuild, certify and publish all days that have events."""
-        span = landed_days(self.settings, self.registry.topic(self.registry.get(view, version)))
-        assert span is not None
-        days = [date.fromordinal(number) for number in range(span[0].toordinal(), span[1].toordinal() + 1)]
-        self._reprocess(view, version, days, kills)
+        self._reprocess(view, version, self._days(view, version), kills)
 
     def repair(self, view: str, version: int, *kills: Kill) -> None:
-        """The same for the published days that got more events since."""
-        declared = self.registry.get(view, version)
-        dirty = dirty_partitions(self.registry.handle(self.settings, declared))
-        assert dirty
-        self._reprocess(view, version, [each.partition for each in dirty], kills)
+        """The same for the published days that got more events since. On a slow machine these may all be over, and have
+        no news: then for all days."""
+        dirty = dirty_partitions(self.registry.handle(self.settings, self.registry.get(view, version)))
+        self._reprocess(view, version, [each.partition for each in dirty] or self._days(view, version), kills)
+
+    def _days(self, view: str, version: int) -> list[date]:
+        span = landed_days(self.settings, self.registry.topic(self.registry.get(view, version)))
+        assert span is not None
+        return [date.fromordinal(number) for number in range(span[0].toordinal(), span[1].toordinal() + 1)]
 
     def _reprocess(self, view: str, version: int, days: Sequence[date], kills: Sequence[Kill]) -> None:
         declared, run = self.registry.get(view, version), f"run-{next(self._runs)}"
