@@ -11,7 +11,7 @@ from anabranch.core.errors import AnabranchError, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import VersionRef
 from anabranch.serve import read_plan, routes
-from anabranch.serve.reader_log import failed_reads
+from anabranch.serve.reader_log import failed_reads, record_failed
 from anabranch.serve.routes import set_route
 from support import small_halves
 from support.small_halves import DAYS, VIEW
@@ -86,11 +86,10 @@ def test_a_slow_disk_under_the_note_of_a_failed_version_delays_no_other_read(
 ) -> None:
     damage(settings, 2)
     held = []
-    note = read_plan.record_failed
 
     def slow(*args: object, **more: object) -> None:
         held.append(read_plan._lock.locked())
-        note(*args, **more)  # type: ignore[arg-type]
+        record_failed(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(read_plan, "record_failed", slow)
     assert anabranch.read(VIEW, settings=settings, reader=READER).version == 1
