@@ -16,6 +16,7 @@ class S3Server:
     """What it holds stays while it is away."""
 
     server: ThreadedMotoServer
+    is_away: bool = False
 
     @property
     def address(self) -> str:
@@ -30,11 +31,23 @@ class S3Server:
 
     def goes_away(self) -> None:
         self.server.stop()
+        self.is_away = True
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """It is there again behind the block, also when that fails: what waits for it ends."""
+        self.goes_away()
+        try:
+            yield
+        finally:
+            if self.is_away:
+                self.comes_back()
 
     def comes_back(self) -> None:
         host, port = self.server.get_host_and_port()
         self.server = ThreadedMotoServer(ip_address=host, port=port, verbose=False)
         self.server.start()
+        self.is_away = False
 
     def put(self, objects: Mapping[str, bytes]) -> None:
         """Put objects, by key, into ``BUCKET``, which is created."""

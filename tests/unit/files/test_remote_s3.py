@@ -117,10 +117,10 @@ def test_a_store_that_is_away_is_waited_for_and_seen(
 ) -> None:
     monkeypatch.setenv("ANABRANCH_HOME", str(settings.home))
     said, other = list[str](), list[str]()
-    store.goes_away()
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool, store.away():
         found = pool.submit(find_files, [f"{bucket}/2023"], Patience(settings, "payments", said.append))
-        shown = eventually(lambda: waiting_loads(settings))
+        assert eventually(lambda: said), "it says so once it is shown"
+        shown = waiting_loads(settings)
         assert list(shown) == ["payments"]
         assert "s3://history/2023 can't be read" in shown["payments"]
         again = pool.submit(find_files, [f"{bucket}/2024"], Patience(settings, "payments", other.append))

@@ -130,8 +130,8 @@ def _parsed(records: DataFrame, topic: Topic) -> DataFrame:
     """``records`` with the columns that ``_validity`` uses: _text, _event, _data, the times, and the contract's
     index. Each step copies what the next ones use of a row: so the steps are few, and a text is in the row once."""
     fields = _fields(topic)
-    texts = with_json(records, topic.records)
-    texts = texts.withColumns({BINARY: is_binary(topic.records), "_text": text_of(topic.records)})
+    texts = with_json(records, topic.records).withColumn(BINARY, is_binary(topic.records))
+    texts = texts.withColumn("_text", text_of(topic.records))
     parsed = texts.withColumn("_parsed", F.from_json(wrapped(F.col("_text")), _schema(topic, fields), _STRICT)).select(
         "*",
         F.col("_parsed.event").alias("_event"),

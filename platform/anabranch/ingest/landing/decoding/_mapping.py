@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from anabranch.contracts import Header, Record, TimeField, Topic
 from anabranch.contracts.fields.field_types import shape
 from anabranch.contracts.model.records import Mapped, Part, Records
-from anabranch.ingest.landing.decoding._binary_mode import attribute_text, by_our_name, header_text, is_binary
+from anabranch.ingest.landing.decoding._binary_mode import BINARY, attribute_text, by_our_name, header_text, is_binary
 from anabranch.ingest.landing.decoding._documents import json_of, json_text
 from anabranch.ingest.landing.decoding._epochs import time_since_1970
 from anabranch.ingest.landing.decoding._renames import as_declared, as_sent, renamed_fields
@@ -28,7 +28,7 @@ def text_of(records: Records) -> Column:
     """The text of a record that is parsed as an event."""
     value = json_text(records)
     data = F.concat(F.lit('{"data":'), value, F.lit("}"))
-    return data if isinstance(records, Mapped) else F.when(is_binary(records), data).otherwise(value)
+    return data if isinstance(records, Mapped) else F.when(F.col(BINARY), data).otherwise(value)
 
 
 def mapped_event(topic: Topic) -> Column:
