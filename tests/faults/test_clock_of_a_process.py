@@ -1,8 +1,11 @@
 """The clock of a running landing, or of the streams, is set by a day, back and ahead (libfaketime): records are landed,
-and readers see them, all the same."""
+and readers see them, all the same. A call to a broker that is away ends in time."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +22,23 @@ from support.real_programs import process
 from support.sent_records import landed, level, send
 
 pytestmark = [pytest.mark.system, pytest.mark.sweep]
+ASK = """
+from anabranch.core.settings import Settings
+from anabranch.ingest.kafka.admin import existing_topics
+existing_topics(Settings(bootstrap_servers="127.0.0.1:1"))
+"""
+
+
+def test_a_call_to_a_broker_that_is_away_ends_in_time(tmp_path: Path) -> None:
+    """librdkafka gives the kernel the moment until which it waits. libfaketime sets the clock ahead for librdkafka, not
+    for the kernel: to it each wait is one whose clock was set back by a day meanwhile."""
+    clock = Clock(tmp_path)
+    clock.set("+1d")
+    environment = {**os.environ, **clock.environment}
+    said = subprocess.run(
+        [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "[BROKER_UNREACHABLE]" in said.stderr, said.stderr
 
 
 @pytest.mark.timeout(900)

@@ -1,18 +1,21 @@
 """Manages topics on the broker: creates declared topics, reports drift, reads ids and offsets.
 
-Every call opens its own connection, returns or fails within about ten seconds, and is safe to repeat. A ``topic`` that
-is a text is its name in Kafka (``Topic.in_kafka``).
+Every call opens its own connection, returns or fails within about ten seconds (whatever happens to the machine's
+clock), and is safe to repeat. A ``topic`` that is a text is its name in Kafka (``Topic.in_kafka``).
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicMetadata
 
 from anabranch.contracts import Topic
 from anabranch.contracts.model.declarations import Declarations
@@ -20,7 +23,8 @@ from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.client import REACH_SECONDS, ConnectionErrors, bad_options, client_config, translate_error
 
-_CALL_SECONDS = 10.0
+T = TypeVar("T")
+_CALL_SECONDS, _SPARE_SECONDS = 10.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,10 @@ class Admin(AdminClient):
 def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str, int]:
     """Every topic of the broker with its number of partitions. Raises BROKER_UNREACHABLE after 5 s, or
     BROKER_LOGIN_REFUSED or BROKER_UNTRUSTED."""
-    admin = admin or Admin(settings)
+    admin = Admin(settings) if admin is None else admin
     for seconds in REACH_SECONDS:
         try:
-            found = admin.list_topics(timeout=seconds).topics
+            found = _listed(admin, seconds)
         except KafkaException as error:
             admin.poll(0)  # calls ``heard`` with errors of the connection
             reason = translate_error(settings, admin.heard.refused or error, "listing topics")
@@ -64,6 +68,30 @@ def existing_topics(settings: Settings, admin: Admin | None = None) -> dict[str,
         if admin.heard.refused:
             break
     raise reason
+
+
+def _listed(admin: Admin, seconds: float, topic: str = "") -> dict[str, TopicMetadata]:
+    """What the broker says of all topics or of one. Asked in a thread of its own: librdkafka waits by the machine's
+    clock, and where that is set back by a day meanwhile, for a day. Raises KafkaException."""
+    answer = Future[dict[str, TopicMetadata]]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(admin.list_topics(topic or None, timeout=seconds).topics)
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="kafka-topics", daemon=True).start()
+    return _answer(answer, seconds)
+
+
+def _answer(future: Future[T], seconds: float | None = None) -> T:
+    """Raises KafkaException, also where librdkafka doesn't keep to the time that it was given."""
+    seconds = _CALL_SECONDS if seconds is None else seconds
+    try:
+        return future.result(timeout=seconds + _SPARE_SECONDS)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.1f} s")) from None
 
 
 def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ...]:
@@ -89,7 +117,7 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
     )
     for name, answer in futures.items():
         try:
-            answer.result(timeout=_CALL_SECONDS + 1)
+            _answer(answer)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise translate_error(settings, error, f"creating topic {name}") from None
@@ -100,7 +128,7 @@ def create_missing(settings: Settings, topics: Iterable[Topic]) -> tuple[str, ..
 def _wait_for_leaders(settings: Settings, admin: Admin, names: tuple[str, ...]) -> None:
     deadline = time.monotonic() + _CALL_SECONDS
     while time.monotonic() < deadline:
-        found = admin.list_topics(timeout=sum(REACH_SECONDS)).topics
+        found = _listed(admin, sum(REACH_SECONDS))
         if all(n in found and all(p.leader >= 0 for p in found[n].partitions.values()) for n in names):
             return
         time.sleep(0.05)
@@ -139,17 +167,17 @@ def drift(settings: Settings, topics: Iterable[Topic]) -> tuple[Drift, ...]:
 
 def _copies(admin: Admin, topic: str) -> int:
     """The copies of the partition that has the fewest."""
-    found = admin.list_topics(topic, timeout=sum(REACH_SECONDS)).topics[topic].partitions.values()
+    found = _listed(admin, sum(REACH_SECONDS), topic)[topic].partitions.values()
     return min((len(partition.replicas) for partition in found), default=0)
 
 
 def topic_settings(settings: Settings, topic: str, admin: Admin | None = None) -> dict[str, str]:
     """The broker's settings of a topic."""
-    admin = admin or Admin(settings)
+    admin = Admin(settings) if admin is None else admin
     resource = ConfigResource(ResourceType.TOPIC, topic)
     (answer,) = admin.describe_configs([resource], request_timeout=_CALL_SECONDS).values()
     try:
-        return {name: str(entry.value) for name, entry in answer.result(timeout=_CALL_SECONDS + 1).items()}
+        return {name: str(entry.value) for name, entry in _answer(answer).items()}
     except KafkaException as error:
         raise translate_error(settings, error, f"reading the settings of topic {topic}") from None
 
@@ -179,7 +207,7 @@ def topic_id(settings: Settings, topic: str) -> str:
     existing_topics(settings, admin)  # fails fast, with the reason, if the broker rejects us
     try:
         (answer,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_CALL_SECONDS).values()
-        return str(answer.result(timeout=_CALL_SECONDS + 1).topic_id)
+        return str(_answer(answer).topic_id)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise _missing(settings, topic) from None
@@ -213,7 +241,7 @@ def _offsets(
     requests = {TopicPartition(topic, number): spec for number in range(partitions)}
     try:
         answers = admin.list_offsets(requests, isolation_level=isolation, request_timeout=_CALL_SECONDS)
-        return {tp.partition: answer.result(timeout=_CALL_SECONDS + 1).offset for tp, answer in answers.items()}
+        return {tp.partition: _answer(answer).offset for tp, answer in answers.items()}
     except KafkaException as error:
         raise translate_error(settings, error, f"asking for offsets of topic {topic}") from None
 
