@@ -17,7 +17,7 @@ _LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/u
 _SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], [], [], seconds) and None\n"
 """libfaketime 0.9.10 gives time.sleep a time that the kernel refuses, where the steady clock isn't to be faked."""
 _CACHED = 1
-"""How many seconds a process goes on with the clock that it has read."""
+"""A process reads the shift again when this many whole seconds are over, and one more has begun."""
 
 
 class Clock:
@@ -44,4 +44,4 @@ class Clock:
         """By so much, as in ``+1d``. Returns when each process sees it: a run that is asked for while Airflow's clock
         is still ahead is dated so, and waits until then."""
         self._shift.write_text(f"{shift}\n")
-        time.sleep(_CACHED + 0.2)
+        time.sleep(_CACHED + 1.2)

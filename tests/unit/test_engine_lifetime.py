@@ -108,3 +108,21 @@ def test_a_block_that_has_stopped_its_engine_waits_for_nothing(start: Start) -> 
     session: Any = Session()
     with engine(start(None, session), "test"):
         session.sparkContext._jsc = None
+
+
+LEAVE = """
+import atexit, time
+from anabranch.core.engine.lifetime import leave
+class Client:
+    def __del__(self): time.sleep(60)
+held = Client()
+atexit.register(print, "at its end", end="")
+print("until then", end="; ")
+leave(3)
+"""
+
+
+def test_a_process_ends_without_destroying_what_may_wait() -> None:
+    """As Kafka's clients do: for their threads, and these until a moment of the machine's clock."""
+    left = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True, timeout=30, check=False)
+    assert (left.returncode, left.stdout) == (3, "until then; at its end"), left.stderr

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
+from anabranch.core.clocks import WallClock
 from anabranch.core.engine.liveness import TIMES_FIRST, BackgroundAnswer, Batches, Stream, Watch, Watcher, seconds_of
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
@@ -235,6 +236,20 @@ def test_the_watcher_tells_once(watcher: tuple[Watcher, list[TryAgain], threadin
     assert ended.wait(30)
     time.sleep(0.3)
     assert [hang.code for hang in found] == ["STREAM_HANGS"]
+
+
+def test_a_process_that_stays_when_its_clock_was_set_back_is_ended() -> None:
+    world, wall = World(), [1_000.0]
+    world.watcher.set_back = WallClock(lambda: wall[0] + world.now, lambda: world.now).set_back
+    assert world.hangs_after(10 * LIMIT) is None
+    wall[0] -= 86_400
+    assert world.hangs_after(LIMIT / 2) is None, "it ends by itself"
+    wall[0] += 86_400
+    assert world.hangs_after(10 * LIMIT) is None, "the clock is as it was"
+    wall[0] -= 86_400
+    assert world.hangs_after(10 * LIMIT) == pytest.approx(LIMIT, abs=2 * world.watcher.every)
+    assert [error.code for error in world.found] == ["CLOCK_SET_BACK"]
+    assert "was set back by 86,400 s" in str(world.found[0])
 
 
 def test_intervals_of_the_settings_are_seconds() -> None:

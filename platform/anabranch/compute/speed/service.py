@@ -215,7 +215,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
         limit, known = settings.state_limit_mb * 10**6, _last_statuses(settings)
         speed = Speed(slots, launch, limit, unread=registry.unread, known=known)
-        watcher = Watcher(Watched(spark, settings, speed), partial(end_process, spark), settings.hang_seconds)
+        end, watched = partial(end_process, spark), Watched(spark, settings, speed)
+        watcher = Watcher(watched, end, settings.hang_seconds, set_back=WallClock().set_back)
         watcher.start()
         cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
         try:

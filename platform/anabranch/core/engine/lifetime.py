@@ -7,6 +7,7 @@ was denied memory, and threads that wait for that one would wait for ever.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -79,13 +80,14 @@ def _stop(spark: SparkSession, settings: Settings) -> None:
 
 
 def leave(status: int) -> Never:
-    """End this process; at once, if its engine has ended before it: threads of Spark's client still wait for it,
-    and Python's normal exit then crashes (SIGSEGV, in every other run), which loses the exit code."""
-    if (jvm := _jvm()) is not None and jvm.poll() is not None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+    """End this process, without Python's last clean-up. That destroys Kafka's clients, which waits for their threads:
+    for a day, if the machine's clock was set back by one. If the engine has ended before, threads of Spark's client
+    still wait for it, and the clean-up crashes (SIGSEGV, in every other run), which loses the exit code."""
+    if (jvm := _jvm()) is None or jvm.poll() is None:
+        atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _jvm() -> subprocess.Popen[bytes] | None:

@@ -4,6 +4,9 @@ A stream is busy while it runs a micro-batch or has something new to read. It ma
 or ends, when a step of one is done, and when the engine ends a task for it. A stream that is busy without progress for
 too long hangs. A hanging JVM thread can't be stopped, so the whole process ends and its supervisor restarts it: the
 interrupted micro-batch runs again from the newest commit.
+
+A machine's clock that is set back makes waits longer, also those of a process that sees it and wants to end: it is
+given as long as a stream.
 """
 
 from __future__ import annotations
@@ -130,12 +133,16 @@ class Watch:
 @dataclass
 class Watcher:
     """Checks the ``streams`` of this process periodically, in a thread that never calls the engine: an engine that
-    doesn't answer may be what hangs. Calls ``end`` once, with STREAM_HANGS."""
+    doesn't answer may be what hangs. Calls ``end`` once, with STREAM_HANGS, or with CLOCK_SET_BACK if the process has
+    not ended by itself since its clock was set back."""
 
     streams: Callable[[], Iterable[Stream]]
     end: Callable[[TryAgain], object]
     limit: float
     clock: Callable[[], float] = time.monotonic
+    set_back: Callable[[], float] = lambda: 0.0
+    """By how many seconds the machine's clock was set back (``WallClock``)."""
+    _since_back: float = 0.0
     _watches: dict[Batches, Watch] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -157,9 +164,13 @@ class Watcher:
                 return
 
     def look(self) -> Iterator[TryAgain]:
-        """Check all streams once and yield an error for each one that hangs."""
+        """Check the clock and all streams once, and yield an error for each one that hangs."""
         now = self.clock()
         passed, self._last = min(now - self._last, 2 * self.every), now
+        back = self.set_back()
+        self._since_back = self._since_back + passed if back else 0.0
+        if self._since_back >= self.limit:
+            yield _stays(back, self._since_back)
         streams = list(self.streams())
         self._watches = {s.batches: self._watches.get(s.batches) or Watch(self.limit) for s in streams}
         for stream in streams:
@@ -195,6 +206,16 @@ def _answer_or_none(question: Callable[[], Hashable]) -> Hashable:
     except Exception as error:  # the stream itself gets the same error and reports it
         log.debug("not known: %s", error)
         return None
+
+
+def _stays(back: float, seconds: float) -> TryAgain:
+    return TryAgain(
+        "CLOCK_SET_BACK",
+        f"the machine's clock was set back by {back:,.0f} s, and this process has not ended for {seconds:.0f} s",
+        state="it is ended now; what was committed stays, and the interrupted micro-batch runs again",
+        next_step="nothing: it restarts by itself",
+        seconds=back,
+    )
 
 
 def _hangs(stream: Stream, batch: int | None, seconds: float, allowed: float) -> TryAgain:

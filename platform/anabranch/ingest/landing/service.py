@@ -155,7 +155,8 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
             return start(spark, settings, current, turn=turns[topic.name])
 
         landing = LandingStreams(topics, launch)
-        watcher = Watcher(Watched(spark, settings, landing), partial(end_process, spark), settings.hang_seconds)
+        end, watched = partial(end_process, spark), Watched(spark, settings, landing)
+        watcher = Watcher(watched, end, settings.hang_seconds, set_back=WallClock().set_back)
         watcher.start()
         cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
         _land(settings, landing, clock, stop)
