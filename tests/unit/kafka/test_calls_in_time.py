@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,18 @@ import pytest
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import admin
+from anabranch.ingest.kafka._destroying import DestroyedBeside
 
 pytestmark = pytest.mark.unit
+
+
+class Client:
+    def __init__(self, threads: object) -> None:
+        self.threads = threads
+
+
+class Destroyed(DestroyedBeside, Client):
+    pass
 
 
 class Late(admin.Admin):
@@ -59,3 +70,44 @@ def test_what_comes_as_a_promise(settings: Settings, late: Late) -> None:
     with pytest.raises(TryAgain) as raised:
         admin.topic_settings(settings, "flights", late)
     assert raised.value.code == "BROKER_UNREACHABLE"
+
+
+def test_who_lets_go_of_a_client_does_not_wait_for_it() -> None:
+    ended, seen = threading.Event(), list[str]()
+
+    class Threads:
+        def __del__(self) -> None:
+            seen.append(threading.current_thread().name)
+            ended.wait(30)
+            seen.append("destroyed")
+
+    begun = time.monotonic()
+    for _ in range(2):
+        Destroyed(Threads())
+    assert time.monotonic() - begun < 10
+    assert until(lambda: seen == ["kafka-client"] * 2), seen
+    ended.set()
+    assert until(lambda: seen[2:] == ["destroyed"] * 2), seen
+
+
+def test_a_client_in_a_circle_is_destroyed(settings: Settings) -> None:
+    before = of_librdkafka()
+    circle: list[object] = [admin.Admin(settings)]
+    circle.append(circle)
+    assert of_librdkafka() > before
+    del circle
+    gc.collect()
+    assert until(lambda: of_librdkafka() <= before)
+
+
+def of_librdkafka() -> int:
+    """The number of its threads."""
+    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    return sum(name.startswith("rdk:") for name in names)
+
+
+def until(found: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while not found() and time.monotonic() < end:
+        time.sleep(0.01)
+    return found()

@@ -21,6 +21,7 @@ from anabranch.contracts import Topic
 from anabranch.contracts.model.declarations import Declarations
 from anabranch.core.errors import BadInput, Conflict, TryAgain
 from anabranch.core.settings import Settings
+from anabranch.ingest.kafka._destroying import DestroyedBeside
 from anabranch.ingest.kafka.client import REACH_SECONDS, ConnectionErrors, bad_options, client_config, translate_error
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class Drift:
         return self.setting == "topic"
 
 
-class Admin(AdminClient):
+class Admin(DestroyedBeside, AdminClient):
     """A client that remembers why the broker rejected it."""
 
     def __init__(self, settings: Settings) -> None:
