@@ -26,7 +26,7 @@ VIEW, DAG = "departure_delays", "reprocess_departure_delays"
 
 @pytest.fixture
 def clock(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    """Of all that is started from now on, but Postgres, which is given no environment of ours."""
+    """Of all that is started from now on, Postgres too."""
     folder = own_home / "clock"
     folder.mkdir()
     made = Clock(folder)

@@ -1,8 +1,4 @@
-"""A clock that is set while a process runs, for that process alone (libfaketime).
-
-Postgres is left out by design: the platform gives it no variable of its environment but those that it needs, so no
-LD_PRELOAD either. What it stores is dated by Airflow's processes, whose clock is set (``test_clock_of_the_machine``).
-"""
+"""A clock that is set while a process runs, for that process alone (libfaketime)."""
 
 from __future__ import annotations
 
@@ -14,8 +10,23 @@ import pytest
 
 _LIBRARIES = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/usr/lib").glob("faketime/*MT.so.1")]
 
-_SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], [], [], seconds) and None\n"
-"""libfaketime 0.9.10 gives time.sleep a time that the kernel refuses, where the steady clock isn't to be faked."""
+_IN_EACH_PYTHON = """
+import os, select, subprocess, time
+
+# libfaketime 0.9.10 gives time.sleep a time that the kernel refuses, where the steady clock isn't to be faked.
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+
+
+class Popen(subprocess.Popen):
+    def __init__(self, args, *more, env=None, **options):
+        # The platform gives Postgres no variable of its environment: so none of the clock's. Airflow asks it for the time.
+        if env is not None and os.path.basename(args[0]) == "postgres":
+            env = {**env, **{n: v for n, v in os.environ.items() if n == "LD_PRELOAD" or "FAKE" in n}}
+        super().__init__(args, *more, env=env, **options)
+
+
+subprocess.Popen = Popen
+"""
 _CACHED = 1
 """A process reads the shift again when this many whole seconds are over, and one more has begun."""
 
@@ -29,7 +40,7 @@ class Clock:
             pytest.fail("libfaketime isn't installed: run infra/faketime.sh as root (Debian: apt-get install faketime)")
         self._shift = folder / "shift"
         self._shift.write_text("+0\n")
-        (folder / "sitecustomize.py").write_text(_SLEEP)
+        (folder / "sitecustomize.py").write_text(_IN_EACH_PYTHON)
         self.environment = {
             "LD_PRELOAD": str(_LIBRARIES[0]),
             "FAKETIME_TIMESTAMP_FILE": str(self._shift),
