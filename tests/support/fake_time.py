@@ -19,7 +19,7 @@ time.sleep = lambda seconds: select.select([], [], [], seconds) and None
 
 class Popen(subprocess.Popen):
     def __init__(self, args, *more, env=None, **options):
-        # The platform gives Postgres no variable of its environment: so none of the clock's. Airflow asks it for the time.
+        # Airflow asks Postgres for the time, to which the platform gives no variable of its environment.
         if env is not None and os.path.basename(args[0]) == "postgres":
             env = {**env, **{n: v for n, v in os.environ.items() if n == "LD_PRELOAD" or "FAKE" in n}}
         super().__init__(args, *more, env=env, **options)

@@ -84,6 +84,7 @@ class Api:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, paused: bool = False) -> None:
         self.paused, self.turns, self.sent = paused, list[int | Exception](), list[str | None]()
         self.conf: dict[str, object] | None = None
+        self.run: dict[str, object] = {}
         self.client = Client("http://airflow.test", ("anna", "x"))
         http = httpx.Client(base_url=self.client.address, transport=httpx.MockTransport(self._answer))
         monkeypatch.setattr(self.client, "_http", http)
@@ -102,8 +103,9 @@ class Api:
         status = self.turns.pop(0) if self.turns else 200
         if isinstance(status, Exception):
             raise status
-        run = {"dag_run_id": "cli__1", "state": "success", "note": "", "conf": self.conf}
-        return httpx.Response(status, json=run if status < 300 else {"detail": "as said"})
+        run = {"dag_run_id": "cli__1", "state": "success", "note": "", "conf": self.conf} | self.run
+        date = {"date": "Sat, 28 Nov 2026 09:00:00 GMT"}
+        return httpx.Response(status, json=run if status < 300 else {"detail": "as said"}, headers=date)
 
 
 RUN = Run("delays", "cli__1", "running", "")
@@ -124,6 +126,20 @@ def test_a_wait_for_nothing_says_what_failed(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TryAgain, match="503") as unfinished:
         api.client.wait(RUN, timeout=10)
     assert (unfinished.value.code, unfinished.value.state) == ("RUN_UNFINISHED", "the run continues")
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_run_of_the_future_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    api = Api(monkeypatch)
+    api.run = {"state": state, "run_after": "2026-11-29T09:00:00.123Z"}
+    with pytest.raises(Conflict, match="goes on with it in 86,400 s") as ahead:
+        api.client.wait(RUN)
+    assert ahead.value.code == "RUN_DATED_AHEAD"
+    assert "http://airflow.test/dags/delays/runs/cli__1" in ahead.value.next_step
+    api.run = {"state": "success", "run_after": "2026-11-29T09:00:00Z"}
+    assert api.client.wait(RUN).state == "success"
+    api.run = {"state": state, "run_after": "2026-11-28T09:00:30Z"}
+    assert api.client.run("delays", "cli__1").ahead == 0, "two clocks of two machines"
 
 
 def test_an_error_that_stays_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:

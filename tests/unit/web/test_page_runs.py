@@ -273,6 +273,14 @@ def test_runs_of_this_day_are_shown_with_what_they_say(client: TestClient, airfl
         assert other not in html
 
 
+def test_a_run_of_the_future_says_why_it_stands_still(client: TestClient, airflow: Airflow) -> None:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    mine = {"from": "2013-01-01", "to": "2013-01-31"}
+    airflow.ran(f"reprocess_{VIEW}", "works", "running", mine, note="rebuild: 3 of 31", run_after=tomorrow.isoformat())
+    again = text_of(client.get(PAGE).text)
+    assert f"stands still until {tomorrow:%Y-%m-%d %H:%M} UTC: Airflow's clock was set back" in again
+
+
 def test_a_replay_that_waits_is_on_the_page_of_replays(client: TestClient, airflow: Airflow) -> None:
     where = f"/anabranch/views/{VIEW}/replays"
     airflow.ran("replay", "of-another-view", "queued", {"view": "route_day"})

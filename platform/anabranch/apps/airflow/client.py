@@ -10,6 +10,8 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -25,11 +27,14 @@ FAILED = "Failed"
 """The first word of the note of a failed run."""
 NOTE_SECONDS = 20.0
 """How long the note of a run may come after its end, if no process of its tasks was left to write it."""
+AHEAD_SECONDS = 60.0
+"""A run dated later than Airflow's clock, by more than that, was requested before that clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A DAG run at the time of the last request. ``tasks``: each task's state ("" before it is scheduled)."""
+    """A DAG run at the time of the last request. ``tasks``: each task's state ("" before it is scheduled). ``ahead``:
+    by how many seconds its date is later than Airflow's clock, which goes on with it then; 0 if it isn't."""
 
     dag_id: str
     run_id: str
@@ -37,6 +42,7 @@ class Run:
     url: str
     note: str = ""
     tasks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    ahead: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -113,11 +119,13 @@ class Client(RestApi):
 
     def run(self, dag_id: str, run_id: str) -> Run:
         """Returns the run's current state, with its tasks."""
-        found = self.get(run_path(dag_id, run_id))
+        answer = self.send("GET", run_path(dag_id, run_id))
+        found = content(answer)
         tasks = self.task_instances(dag_id, run_id)
         return Run(
             dag_id, run_id, found["state"], self.url(dag_id, run_id), as_text(found.get("note") or ""),
             {t["task_id"]: t["state"] or "" for t in sorted(tasks, key=lambda t: t["start_date"] or "~")},
+            _ahead(found, answer),
         )  # fmt: skip
 
     def newest_runs(self, dag_id: str, count: int) -> list[dict[str, Any]]:
@@ -135,7 +143,8 @@ class Client(RestApi):
     ) -> Run:
         """Polls every second until the run has ended and, if it failed, says why. A poll that fails with TryAgain goes
         to ``on_failure`` and is repeated: the run doesn't depend on it. Raises TryAgain RUN_UNFINISHED after
-        ``timeout``; the run continues."""
+        ``timeout``; the run continues. Raises Conflict RUN_DATED_AHEAD if it stands still until Airflow's clock is
+        where it was when the run was requested."""
         deadline, patience = time.monotonic() + timeout, NOTE_SECONDS
         failure: TryAgain | None = None
         while time.monotonic() < deadline:
@@ -149,6 +158,8 @@ class Client(RestApi):
                 continue
             if run.finished and (run.state != "failed" or run.note.startswith(FAILED) or patience <= 0):
                 return run
+            if run.ahead and not run.finished:
+                raise _dated_ahead(run)
             patience -= run.finished
             time.sleep(1.0)
         if run.finished:
@@ -242,6 +253,27 @@ class Client(RestApi):
         if answer.status_code >= 500:
             content(answer)
         return answer
+
+
+def _ahead(found: Mapping[str, Any], answer: httpx.Response) -> float:
+    """``Run.ahead`` of a run as Airflow describes it."""
+    dated, now = found.get("run_after"), answer.headers.get("date")
+    if not dated or not now:
+        return 0.0
+    ahead = (datetime.fromisoformat(dated) - parsedate_to_datetime(now)).total_seconds()
+    return ahead if ahead > AHEAD_SECONDS else 0.0
+
+
+def _dated_ahead(run: Run) -> Conflict:
+    return Conflict(
+        "RUN_DATED_AHEAD",
+        f"{run.run_id} stands still: Airflow's clock was set back after it was requested, and Airflow goes on with it "
+        f"in {run.ahead:,.0f} s",
+        state=f"the run is still there, its tasks: {dict(run.tasks)}",
+        next_step=f"delete it in Airflow ({run.url}), then start it again",
+        run=run.run_id,
+        seconds=run.ahead,
+    )
 
 
 def _line(entry: Any) -> str:

@@ -17,7 +17,7 @@ import anyio
 import httpx
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from anabranch.apps.airflow.client import Client
+from anabranch.apps.airflow.client import AHEAD_SECONDS, Client
 from anabranch.apps.airflow.note_markdown import as_text
 from anabranch.apps.web._failures import Failure
 from anabranch.change.request_fields import day_range
@@ -140,4 +140,9 @@ def rebuilds(version: int, day: date) -> Callable[[Mapping[str, Any]], bool]:
 def _run(found: Mapping[str, Any]) -> DagRun:
     ended = datetime.fromisoformat(found["end_date"]) if found["end_date"] else None
     note = as_text(found.get("note") or "")
+    dated = datetime.fromisoformat(found["run_after"]) if found.get("run_after") else None
+    if ended is None and dated and (dated - datetime.now(UTC)).total_seconds() > AHEAD_SECONDS:
+        note = (
+            f"stands still until {dated:%Y-%m-%d %H:%M} UTC: Airflow's clock was set back; delete it and start it again"
+        )
     return DagRun(found["dag_id"], found["dag_run_id"], found["state"], found["conf"] or {}, note, ended)
