@@ -92,7 +92,11 @@ def _left_alone(soak: Soak, settings: Settings) -> None:
     while load.sending:
         now = time.monotonic() - begun
         soak.samples.append(sample := look(settings, VIEW, now))
-        tell(f"{load.sent:,} sent, {sample.behind} behind, {sample.named:,} files of {sample.partitions:,} partitions")
+        used = ", ".join(f"{part} {sample.memory.get(part, 0) / 1e6:,.0f}" for part in ("landing", "speed"))
+        tell(
+            f"{load.sent:,} sent, {sample.behind} behind, {sample.named:,} files of {sample.partitions:,} partitions, "
+            f"MB: {used}"
+        )
         if time.monotonic() > next_kill and now < soak.minutes * 60 - _CALM:
             soak.killed.append((now, kill(settings, rng)))
             tell(f"killed: {soak.killed[-1][1]}")
