@@ -1,6 +1,7 @@
 """The clock of everything that the platform runs is set by a day, ahead and back, in the middle of runs of Airflow's
 (libfaketime). Ahead: they come to their ends. Back: Airflow does nothing for a run of the future, which says so, and is
-deleted and started again, as the runbook says (RUN_DATED_AHEAD). The doctor has nothing to say in the end."""
+deleted and started again, as the runbook says (RUN_DATED_AHEAD). In the end the doctor says only which certificate is
+dated ahead; when that day is done again, it says nothing."""
 
 from __future__ import annotations
 
@@ -72,4 +73,7 @@ def test_runs_come_to_their_ends(
         shown = publications(VersionRef(settings, VIEW, 1).batch_table)
         assert {date(2013, 1, day) for day in (1, 2, 3)} <= set(shown)
         eventually(lambda: level(settings, sent), 200)
+        found = diagnosis(settings).findings
+        assert {(finding.code, "2013-01-01" in finding.where) for finding in found} == {("DATED_AHEAD", True)}, found
+        assert asked.ended(DAG, {"from": "2013-01-01"}, f"{DAG}-once-more").state == "success"
         assert not diagnosis(settings).findings
