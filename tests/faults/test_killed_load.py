@@ -122,15 +122,12 @@ def test_a_load_that_was_killed_is_repeated(settings: Settings, store: S3Server,
 
 
 def test_a_store_that_goes_away_is_waited_for_by_the_command(settings: Settings, store: S3Server) -> None:
-    store.goes_away()
-    load = Command(settings, store, "load", "payments", f"{WHERE}/b.csv")
-    try:
+    with store.away():
+        load = Command(settings, store, "load", "payments", f"{WHERE}/b.csv")
         eventually(lambda: "waits: " in load.said)
         status = Command(settings, store, "status")
         assert status.ended() == 0
         assert f"load into payments waits: {WHERE}/b.csv can't be read" in status.said
-    finally:
-        store.comes_back()
     assert load.ended() == 0, load.said
     assert "the store is there again" in load.said
     assert rows_of_files(settings) == {(-1, 2)}

@@ -51,7 +51,7 @@ class WallClock:
         self._ahead = self.wall() - self.steady()
 
     def set_back(self) -> float:
-        """Seconds set back, or 0.0 up to FORGIVEN. A clock that was set ahead may return to where it was."""
+        """Seconds set back, or 0.0 up to TOLERATED_SECONDS. A clock that was set ahead may return to where it was."""
         now = self.wall() - self.steady()
         back = self._ahead - now
         self._ahead = max(self._ahead, now)

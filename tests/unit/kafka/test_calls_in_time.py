@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +18,23 @@ from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import admin
 from anabranch.ingest.kafka._destroying import DestroyedBeside
+from support.processes import eventually
 
 pytestmark = pytest.mark.unit
+
+
+ENDING = """
+import threading, time
+from anabranch.ingest.kafka._destroying import DestroyedBeside
+class Threads:
+    def __del__(self):
+        time.sleep(0.3)
+        print("destroyed by", threading.current_thread().name, end="")
+class Client:
+    def __init__(self, threads): self.threads = threads
+class Destroyed(DestroyedBeside, Client): pass
+Destroyed(Threads())
+"""
 
 
 class Client:
@@ -86,9 +103,9 @@ def test_who_lets_go_of_a_client_does_not_wait_for_it() -> None:
     for _ in range(2):
         Destroyed(Threads())
     assert time.monotonic() - begun < 10
-    assert until(lambda: seen == ["kafka-client"] * 2), seen
+    eventually(lambda: seen == ["kafka-client"] * 2)
     ended.set()
-    assert until(lambda: seen[2:] == ["destroyed"] * 2), seen
+    eventually(lambda: seen[2:] == ["destroyed"] * 2)
 
 
 def test_a_client_in_a_circle_is_destroyed(settings: Settings) -> None:
@@ -98,7 +115,14 @@ def test_a_client_in_a_circle_is_destroyed(settings: Settings) -> None:
     assert of_librdkafka() > before
     del circle
     gc.collect()
-    assert until(lambda: of_librdkafka() <= before)
+    eventually(lambda: of_librdkafka() <= before)
+
+
+def test_a_process_that_has_just_let_go_of_a_client_ends_when_that_is_destroyed() -> None:
+    """In the midst of it, it might crash in its last clean-up."""
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("destroyed by kafka-client")
 
 
 def of_librdkafka() -> int:
@@ -108,10 +132,3 @@ def of_librdkafka() -> int:
         with suppress(OSError):  # it has just ended
             found += (task / "comm").read_text().startswith("rdk:")
     return found
-
-
-def until(found: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while not found() and time.monotonic() < end:
-        time.sleep(0.01)
-    return found()

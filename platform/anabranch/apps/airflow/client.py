@@ -270,7 +270,8 @@ def _dated_ahead(run: Run) -> Conflict:
         f"{run.run_id} stands still: Airflow's clock was set back after it was requested, and Airflow goes on with it "
         f"in {run.ahead:,.0f} s",
         state=f"the run is still there, its tasks: {dict(run.tasks)}",
-        next_step=f"delete it in Airflow ({run.url}), then start it again",
+        next_step=f"delete it in Airflow ({run.url}), then start it again; if it is a replay, cancel that in between: "
+        "anabranch replay cancel VIEW",
         run=run.run_id,
         seconds=run.ahead,
     )

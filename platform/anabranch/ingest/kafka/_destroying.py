@@ -12,8 +12,9 @@ from typing import Final
 
 _HANDED_OVER, _AT_EXIT = 0.01, 2.0
 """Seconds: until whoever gives a client away has let go of it; how long the process waits for the last ones."""
-_given: Final = SimpleQueue["DestroyedBeside"]()
-_threads: Final = set[threading.Thread]()
+_NAME: Final = "kafka-client"
+_given: Final = SimpleQueue["DestroyedBeside | threading.Event"]()
+"""Clients, and events that are set when those before them are being destroyed."""
 _processes: Final = set[int]()
 """The ids of those that have a thread for it: one that is forked has none yet."""
 
@@ -34,16 +35,24 @@ class DestroyedBeside:
 def _take() -> None:
     while True:
         held = [_given.get()]
+        if isinstance(held[0], threading.Event):
+            held[0].set()
+            continue
         time.sleep(_HANDED_OVER)
-        _threads.difference_update([thread for thread in _threads if not thread.is_alive()])
-        ending = threading.Thread(target=held.clear, name="kafka-client", daemon=True)
-        _threads.add(ending)
-        ending.start()
+        try:
+            threading.Thread(target=held.clear, name=_NAME, daemon=True).start()
+        except RuntimeError:  # Python starts no more threads at its end
+            held.clear()
 
 
 @atexit.register
 def _wait() -> None:
     """A process that ends in the midst of it might crash in its last clean-up."""
-    until = time.monotonic() + (_AT_EXIT if os.getpid() in _processes else 0.0)
-    while time.monotonic() < until and (not _given.empty() or any(thread.is_alive() for thread in list(_threads))):
-        time.sleep(_HANDED_OVER)
+    if os.getpid() not in _processes:
+        return
+    until, taken = time.monotonic() + _AT_EXIT, threading.Event()
+    _given.put(taken)
+    taken.wait(_AT_EXIT)
+    for thread in threading.enumerate():
+        if thread.name == _NAME:
+            thread.join(max(0.0, until - time.monotonic()))

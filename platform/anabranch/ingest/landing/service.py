@@ -156,7 +156,7 @@ def run(settings: Settings, only: Sequence[str] = ()) -> int:
 
         landing = LandingStreams(topics, launch)
         end, watched = partial(end_process, spark), Watched(spark, settings, landing)
-        watcher = Watcher(watched, end, settings.hang_seconds, set_back=WallClock().set_back)
+        watcher = Watcher(watched, end, settings.hang_seconds, set_back=clock.set_back)
         watcher.start()
         cleanup.callback(watcher.stop)  # last: an engine that doesn't stop hangs, too
         _land(settings, landing, clock, stop)
