@@ -21,7 +21,7 @@ from anabranch.operate.runtime.lag import lag
 from anabranch_samples.faults import Faults
 from anabranch_samples.producing import produce_flights
 from anabranch_samples.publishing import Pace
-from soak.commands import command
+from soak.commands import as_advised
 from support.landed_sample import FLIGHTS
 from support.processes import eventually
 from support.sent_records import landed
@@ -69,7 +69,7 @@ def test_a_burst_is_worked_off(own_settings: Callable[[str], Settings], diagnosi
         advised = diagnosis(settings).findings
         assert {finding.code for finding in advised} <= {"LATE_NOWHERE"}, advised
         for finding in advised:
-            said = command(settings, *finding.next_step.split()[1:], "--approve", seconds=1_800)
+            said = as_advised(settings, finding.next_step, "--approve")
             assert said.code == 0, said.text
         assert not diagnosis(settings).findings
         assert {part.restarts for part in lifecycle.status(settings)} == {0}

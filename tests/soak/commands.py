@@ -38,6 +38,11 @@ def command(settings: Settings, *arguments: str, seconds: float = 300) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
+def as_advised(settings: Settings, next_step: str, *more: str) -> Said:
+    """The command with which the doctor's advice begins."""
+    return command(settings, *next_step.partition(": ")[0].split()[1:], *more, seconds=1_800)
+
+
 def patiently(settings: Settings, code: str, *arguments: str, seconds: float = 120) -> Said:
     """Again, as long as it says that it can't be done *now*, by the error's ``code``."""
     until = time.monotonic() + seconds
