@@ -39,8 +39,8 @@ def command(settings: Settings, *arguments: str, seconds: float = 300) -> Said:
 
 
 def as_advised(settings: Settings, next_step: str, *more: str) -> Said:
-    """The command with which the doctor's advice begins."""
-    return command(settings, *next_step.partition(": ")[0].split()[1:], *more, seconds=1_800)
+    """The first command of the doctor's advice."""
+    return command(settings, *next_step.partition("anabranch ")[2].partition(": ")[0].split(), *more, seconds=1_800)
 
 
 def patiently(settings: Settings, code: str, *arguments: str, seconds: float = 120) -> Said:

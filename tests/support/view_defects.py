@@ -313,9 +313,9 @@ def migration_of_another_run(c: Clinic) -> Mapping[str, Any]:
     return {"now": time.time() + 20 * 60}
 
 
-def certificate_ahead(c: Clinic) -> None:
+def certificate_ahead(c: Clinic, day: date | None = DAYS[4]) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
-    made = Certificate(NAME, 1, DAYS[4], "x", c.cut, 1, V1.fingerprint, "build", SAME, SAME, 0, tomorrow)
+    made = Certificate(NAME, 1, day, "x", c.cut, 1, V1.fingerprint, "build", SAME, SAME, 0, tomorrow)
     record_certificates(c.settings, [made])
 
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,18 @@ def test_a_table_that_a_checksum_keeps_from_being_opened_is_told_with_what_mends
     assert {"CHECK_FAILED", "CHECKSUM_WRONG"} == set(findings)
     Path(re.findall(r"^rm (\S+):", findings["CHECKSUM_WRONG"].next_step)[0]).unlink()
     assert not codes(clinic)
+
+
+@pytest.mark.parametrize(
+    ("day", "command"),
+    [(DAYS[4], f"reprocess {NAME} --version 1 --from {DAYS[4]}"), (None, f"certify {NAME} --version 1:")],
+)
+def test_what_is_dated_ahead_is_told_with_the_command_of_its_kind_of_view(
+    clinic: Clinic, day: date | None, command: str
+) -> None:
+    certificate_ahead(clinic, day)
+    [finding] = examine(clinic.platform(), pause=0).findings
+    assert f"then anabranch {command}" in finding.next_step
 
 
 def test_what_is_dated_ahead_is_mended_by_a_newer_one(clinic: Clinic) -> None:

@@ -40,7 +40,9 @@ def how_to_rebuild(place: TableRef) -> str:
 
 
 def how_to_reprocess(place: TableRef, day: object) -> str:
-    """The command that publishes one day of a batch half again."""
+    """The command that publishes one day of a batch half again; without days (None), the one that certifies a view."""
+    if day is None:
+        return f"anabranch certify {place.name} --version {place.version}"
     return f"anabranch reprocess {place.name} --version {place.version} --from {day} --to {day}"
 
 
