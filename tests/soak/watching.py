@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.lake import latest_commit, open_table
 from anabranch.lake.layout import EVERY, VersionRef, existing_tables
-from anabranch.operate.runtime import lifecycle
+from anabranch.operate.runtime import lifecycle, process_registry
 
 TOPIC = "flights"
 
@@ -41,6 +43,15 @@ def look(settings: Settings, view: str, seconds: float) -> Sample:
     files, size = _disk(settings.home)
     memory = {part.name: part.memory_bytes for part in lifecycle.status(settings)}
     return Sample(seconds, behind(settings, view), memory, *_named(settings), files, size)
+
+
+def processes(settings: Settings, part: str) -> str:
+    """Those of a part, each with its memory: an engine beside its successor looks like one that has grown."""
+    found = []
+    for process in process_registry.family(process_registry.read(settings)[part]):
+        with contextlib.suppress(psutil.Error):  # it has ended since
+            found.append(f"{process.name()} {process.memory_full_info().pss / 1e6:,.0f}")
+    return f"{part} {' + '.join(found) or 0}"
 
 
 def behind(settings: Settings, view: str) -> int | None:
