@@ -31,7 +31,7 @@ from soak.judging import Worked, commanded
 from soak.kills import kill
 from soak.load import Load
 from soak.report import Soak, page
-from soak.watching import TOPIC, behind, covered, look, processes
+from soak.watching import TOPIC, behind, covered, look
 from soak.works import Works
 
 _LOOK = 15.0
@@ -92,7 +92,10 @@ def _left_alone(soak: Soak, settings: Settings) -> None:
     while load.sending:
         now = time.monotonic() - begun
         soak.samples.append(sample := look(settings, VIEW, now))
-        used = ", ".join(processes(settings, part) for part in ("landing", "speed"))
+        used = ", ".join(
+            f"{part} ({', '.join(f'{name}: {used / 1e6:,.0f}' for name, used in each.items())})"
+            for part, each in sample.processes.items()
+        )
         tell(
             f"{load.sent:,} sent, {sample.behind} behind, {sample.named:,} files of {sample.partitions:,} partitions, "
             f"MB: {used}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -17,12 +17,14 @@ from anabranch.lake.layout import EVERY, VersionRef, existing_tables
 from anabranch.operate.runtime import lifecycle, process_registry
 
 TOPIC = "flights"
+ENGINES = ("landing", "speed")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """``behind``: records of the log that readers of the view don't see yet; None while nobody can say. ``named``: data
     files that the tables' newest versions name, of so many ``partitions``. ``files`` and ``bytes``: all below the home.
+    ``processes``: the memory of each process of the parts with an engine, which ``memory`` adds up.
     """
 
     seconds: float
@@ -32,6 +34,7 @@ class Sample:
     partitions: int
     files: int
     bytes: int
+    processes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def merged(self) -> float:
@@ -41,17 +44,19 @@ class Sample:
 
 def look(settings: Settings, view: str, seconds: float) -> Sample:
     files, size = _disk(settings.home)
+    processes = {part: _processes(settings, part) for part in ENGINES}
     memory = {part.name: part.memory_bytes for part in lifecycle.status(settings)}
-    return Sample(seconds, behind(settings, view), memory, *_named(settings), files, size)
+    memory |= {part: sum(each.values()) for part, each in processes.items()}
+    return Sample(seconds, behind(settings, view), memory, *_named(settings), files, size, processes)
 
 
-def processes(settings: Settings, part: str) -> str:
-    """Those of a part, each with its memory: an engine beside its successor looks like one that has grown."""
-    found = []
-    for process in process_registry.family(process_registry.read(settings)[part]):
-        with contextlib.suppress(psutil.Error):  # it has ended since
-            found.append(f"{process.name()} {process.memory_full_info().pss / 1e6:,.0f}")
-    return f"{part} {' + '.join(found) or 0}"
+def _processes(settings: Settings, part: str) -> dict[str, int]:
+    """Those of a part, by name and pid: an engine beside its successor isn't one that has grown."""
+    found, record = dict[str, int](), process_registry.read(settings).get(part)
+    for process in process_registry.family(record) if record else ():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[f"{process.name()} {process.pid}"] = int(process.memory_full_info().pss)
+    return found
 
 
 def behind(settings: Settings, view: str) -> int | None:
