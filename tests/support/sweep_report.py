@@ -139,6 +139,7 @@ class Sweep:
         # Not what the file says when a worker begins: another one may have ended tests since.
         self._done: set[str] = set(self._worker["sweep_done"]) if self._worker else self._kept.passed if more else set()
         self._parts = defaultdict[str, list[pytest.TestReport]](list)
+        self._to_run, self._left_out = set[str](), set[str]()
         self._commit, self._skipped = commit(), list[str]()
 
     @pytest.hookimpl(optionalhook=True)
@@ -148,20 +149,32 @@ class Sweep:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         done = [item for item in items if item.nodeid in self._done]
+        self._left_out = {item.nodeid for item in done}
+        if self._worker is not None:
+            config.workeroutput["sweep_left_out"] = sorted(self._left_out)  # type: ignore[attr-defined]
         if done:
             config.hook.pytest_deselected(items=done)
             items[:] = [item for item in items if item.nodeid not in self._done]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        if not self._worker and session.items:
+        if not self._worker and (session.items or self._left_out):
             self._collected(item.nodeid for item in session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        self._collected(ids)
+        self._to_run, self._left_out = set(ids), self._done
+        self._collected(self._to_run)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Only at its end a worker says which of the tests that have passed are still there."""
+        left_out = getattr(node, "workeroutput", {}).get("sweep_left_out")
+        if left_out is not None:
+            self._left_out = set(left_out)
+            self._collected(self._to_run)
 
     def _collected(self, tests: Iterable[str]) -> None:
-        self._kept.collected({*tests, *self._done}, self._whole)
+        self._kept.collected({*tests, *self._left_out}, self._whole)
         write(self._report, self._kept)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -73,6 +73,10 @@ def test_parts_make_a_whole_and_more_runs_what_has_not_passed(folder: Path, work
     assert (code, set(results(kept).values())) == (0, {"passed"})
     assert "2 passed" in said
     assert swept(folder, "--sweep-more", *workers)[0] == 0, "nothing is left"
+    (folder / "tests" / "test_other.py").write_text("def test_renamed(): pass\n")
+    code, said, kept = swept(folder, "--sweep-more", *workers)
+    assert (code, {*results(kept)}) == (0, {*first, "test_renamed"}), "what has gone doesn't count as passed"
+    assert kept.known == kept.results.keys()
 
 
 def test_make_sweep_gives_its_options_as_pytest_takes_them(folder: Path) -> None:
