@@ -139,9 +139,10 @@ def _offered(door: str) -> dict[str, str]:
 
 
 def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All but what only types need."""
+    """All but what only types need, and expressions: nothing is imported in one."""
     for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not (for_types or isinstance(node, ast.expr)):
             yield node
             yield from _run(node)
 

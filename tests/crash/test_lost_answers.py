@@ -15,7 +15,7 @@ import pytest
 from anabranch.lake import latest_commit, open_table
 from deltalake import DeltaTable
 from support.commit_kinds import CREATE, FIRST, KINDS, begun, committed, note, read
-from support.traced_programs import at_commit, commit, traced
+from support.traced_programs import committing
 
 pytestmark = pytest.mark.unit
 
@@ -44,7 +44,7 @@ def test_a_commit_whose_answer_is_lost_is_in_once(tmp_path: Path, kind: str, err
     if kind != CREATE:
         begun(str(uri))
 
-    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=error)) as program:
+    with committing(kind, uri, version=version, answer=error) as program:
         found, said = program.end()
 
     assert (found["answered"], found["killed"], found["code"]) == (True, False, 0), said
@@ -61,7 +61,7 @@ def test_nobody_knows_where_the_log_can_not_be_read_behind_it(tmp_path: Path, ki
         begun(str(uri))
     log = uri / "_delta_log"
 
-    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=errno.EIO, unread=str(log))) as program:
+    with committing(kind, uri, version=version, answer=errno.EIO, unread=str(log)) as program:
         found, said = program.end()
 
     assert (found["answered"], found["code"]) == (True, 0), said
@@ -78,7 +78,7 @@ def test_a_disk_that_takes_no_commit_has_none(tmp_path: Path, kind: str) -> None
     if kind != CREATE:
         begun(str(uri))
 
-    with traced(commit(kind, uri), uri, at_commit(uri, version, answer=errno.ENOSPC, refused=True)) as program:
+    with committing(kind, uri, version=version, answer=errno.ENOSPC, refused=True) as program:
         found, said = program.end()
 
     assert (found["answered"], found["code"]) == (True, 0), said

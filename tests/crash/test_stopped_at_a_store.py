@@ -6,8 +6,6 @@ The store stops it: the request has left it then, and is carried out at once, or
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +15,9 @@ import pytest
 from anabranch.lake import commit_history
 from anabranch.lake.commits import append
 from anabranch.lake.log.delta_tables import delta_table
-from support.commit_kinds import DAY, FIRST, KINDS, begun, note, read, staged
+from support.commit_kinds import DAY, FIRST, KINDS, begun, main, note, read, staged
 from support.object_store import Faults, ObjectStore, object_store
-from support.traced_programs import TESTS
+from support.warm_processes import warm
 
 pytestmark = pytest.mark.unit
 THIRD = {"k": "third", "n": 3, "day": DAY}
@@ -41,19 +39,17 @@ def test_the_sleeper_gets_what_became_of_its_commit(
 ) -> None:
     uri = store.uri(tmp_path / "table")
     begun(uri)
-    with store.failing(Faults(of=f"/_delta_log/{2:020d}.json", stop=when)):
-        program = ["-m", "support.commit_kinds", kind, uri, str(tmp_path), store.address, store.bucket]
-        with subprocess.Popen([sys.executable, *program], cwd=TESTS, stdout=subprocess.PIPE, text=True) as sleeper:
-            try:
-                _wait_until_stopped(sleeper.pid)
-                began = time.monotonic()
-                table = delta_table(uri)
-                made = append(table, staged(table, THIRD), note("successor"))
-                assert time.monotonic() - began < 5, "it has waited for the sleeper"
-                psutil.Process(sleeper.pid).resume()
-                said, _ = sleeper.communicate(timeout=60)
-            finally:
-                sleeper.kill()
+    with (
+        store.failing(Faults(of=f"/_delta_log/{2:020d}.json", stop=when)),
+        warm(main, kind, uri, str(tmp_path), store.address, store.bucket) as sleeper,
+    ):
+        _wait_until_stopped(sleeper.pid)
+        began = time.monotonic()
+        table = delta_table(uri)
+        made = append(table, staged(table, THIRD), note("successor"))
+        assert time.monotonic() - began < 5, "it has waited for the sleeper"
+        psutil.Process(sleeper.pid).resume()
+        said = sleeper.out.read()
     assert (made, json.loads(said.splitlines()[-1])) == ends
     batches = [each.note.batch for each in commit_history(uri)][::-1]
     assert batches == ["create", "first", *([] if when == "before" or kind == "move" else [kind]), "successor"]

@@ -19,7 +19,7 @@ from anabranch.lake.commits import append, create
 from anabranch.lake.file_commits import commit_move, data_files
 from deltalake import DeltaTable
 from support.commit_kinds import CREATE, DAY, FIRST, KINDS, SCHEMA, SECOND, begun, committed, note, read, staged
-from support.traced_programs import at_commit, commit, traced
+from support.traced_programs import committing
 
 pytestmark = pytest.mark.unit
 THIRD = {"k": "third", "n": 3, "day": DAY}
@@ -42,7 +42,7 @@ def repeats(uri: Path) -> int:
 
 def slept(uri: Path, kind: str, version: int, successor: Callable[[Path], int], *, after: bool) -> tuple[int, object]:
     """The version that the successor makes meanwhile, and how the sleeper ends."""
-    with traced(commit(kind, uri), uri, at_commit(uri, version, stop=True, after=after)) as sleeper:
+    with committing(kind, uri, version=version, stop=True, after=after) as sleeper:
         sleeper.wait_until_stopped()
         begun_at = time.monotonic()
         made = successor(uri)
@@ -118,7 +118,7 @@ def test_one_that_wakes_before_its_successor_commits_was_first_and_the_successor
 ) -> None:
     """Taking over commits nothing (ADR 33): what the successor has read by then is refused, and read again."""
     begun(str(tmp_path))
-    with traced(commit(kind, tmp_path), tmp_path, at_commit(tmp_path, 2, stop=True)) as sleeper:
+    with committing(kind, tmp_path, version=2, stop=True) as sleeper:
         sleeper.wait_until_stopped()
         successor = DeltaTable(str(tmp_path))
         sleeper.wake()
@@ -139,7 +139,7 @@ def test_one_that_is_killed_at_its_commit_has_made_it_or_not(tmp_path: Path, kin
     version, expected = (0, list[dict[str, object]]()) if kind == CREATE else (2, KINDS[kind][1])
     if kind != CREATE:
         begun(str(tmp_path))
-    with traced(commit(kind, tmp_path), tmp_path, at_commit(tmp_path, version, after=after)) as writer:
+    with committing(kind, tmp_path, version=version, after=after) as writer:
         found, said = writer.end()
     assert found["killed"], said
     table = open_table(str(tmp_path))

@@ -17,6 +17,8 @@ import os
 import re
 import signal
 import sys
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,8 +77,9 @@ class Traced:
     at: str = ""
     code: int | None = None
 
-    def run(self, argv: list[str]) -> None:
-        first = _held(argv)
+    def run(self, program: Sequence[str] | Callable[[], object]) -> None:
+        """``program``: a command, or what a process of its own does that is forked from this one."""
+        first = _held(program)
         signal.signal(signal.SIGALRM, lambda *_: self._kill(known, first))
         signal.signal(signal.SIGCONT, lambda *_: self._wake())
         signal.alarm(self.seconds)
@@ -166,7 +169,7 @@ def _process_of(thread: int) -> int:
     return int(said.partition("\nTgid:")[2].split()[0])
 
 
-def _held(argv: list[str]) -> int:
+def _held(program: Sequence[str] | Callable[[], object]) -> int:
     """Start the program, held from its first instruction on; its process id."""
     waiting, go = os.pipe()
     pid = os.fork()
@@ -176,7 +179,13 @@ def _held(argv: list[str]) -> int:
             os.dup2(2, 1)
             os.read(waiting, 1)
             be_held()
-            os.execvp(argv[0], argv)  # noqa: S606 - a program of the sweep's own
+            if callable(program):
+                program()
+                sys.stdout.flush()
+                os._exit(0)
+            os.execvp(program[0], [*program])  # noqa: S606 - a program of the sweep's own
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(127)
     os.close(waiting)
@@ -186,15 +195,19 @@ def _held(argv: list[str]) -> int:
     return pid
 
 
+def trace(traced: Traced, program: Sequence[str] | Callable[[], object]) -> None:
+    """Run the program to its end, and say on stdout what was seen."""
+    traced.run(program)
+    calls = [asdict(call) for call in traced.calls]
+    print(json.dumps({"calls": calls, "killed": traced.killed, "answered": traced.answered, "code": traced.code}))  # noqa: T201
+
+
 def main(argv: list[str]) -> int:
     told: dict[str, Any] = json.loads(argv[1])
     if argv[2:3] != ["--"]:
         raise SystemExit(__doc__)
     blow = Blow(**told["blow"]) if told.get("blow") else None
-    traced = Traced(told["under"], blow, told.get("seconds", 300))
-    traced.run(argv[3:])
-    calls = [asdict(call) for call in traced.calls]
-    print(json.dumps({"calls": calls, "killed": traced.killed, "answered": traced.answered, "code": traced.code}))  # noqa: T201
+    trace(Traced(told["under"], blow, told.get("seconds", 300)), argv[3:])
     return 0
 
 

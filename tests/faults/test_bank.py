@@ -119,6 +119,7 @@ def check_the_judge(seen: list[Read], truth: Truth) -> None:
         assert wrong([read, replace(read, at=read.at - 1)], truth)
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(300)
 def test_each_read_shows_the_money_of_its_cut_while_streams_and_a_publication_are_killed(
     broker: Settings, spark: SparkSession, tmp_path: Path

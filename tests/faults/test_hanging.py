@@ -87,6 +87,7 @@ def ended(stream: Process, members: list[psutil.Process]) -> bool:
     return stream.popen.poll() is not None and not any(alive(member) for member in members)
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(600)
 def test_a_view_whose_function_never_returns_is_started_again(settings: Settings, hangs: Path) -> None:
     landing = Landing(settings)

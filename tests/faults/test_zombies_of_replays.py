@@ -76,7 +76,8 @@ def published_by(settings: Settings) -> list[object]:
     return [each.note.extra[REPLAY] for each in commit_history(live(settings)) if REPLAY in each.note.extra]
 
 
-@pytest.mark.parametrize("where", ["before", pytest.param("after", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("where", ["before", "after"])
 def test_inside_its_publication_it_is_ended_and_its_next_try_publishes_once(
     spark: SparkSession,
     settings: Settings,
