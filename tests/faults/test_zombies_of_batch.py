@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -22,25 +21,13 @@ from anabranch.core.settings import Settings
 from anabranch.lake import commit_history
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.doctor import examine
-from anabranch.operate.runtime.environment import environment
 from deltalake import DeltaTable
+from support.publications import of_run
 from support.small_platform import DAYS, NAME, Clinic, departed
 from support.traced_programs import Traced, at_commit, traced
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DAY = DAYS[0]
-
-PUBLISH = """
-import json, sys
-from anabranch.change.publish_run import publish_run
-from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import load_settings
-
-try:
-    print(json.dumps(publish_run(load_settings(), json.loads(sys.argv[1]))))
-except AnabranchError as error:
-    print(json.dumps(error.code))
-"""
 
 
 @pytest.fixture
@@ -68,8 +55,7 @@ def publishing(settings: Settings, plan: Mapping[str, Any], **blow: Any) -> Iter
     """The process that publishes; ``blow``: what befalls it at its commit."""
     table = VersionRef(settings, NAME, 1).batch_table
     at = at_commit(table, DeltaTable(table).version() + 1, **blow) if blow else None
-    env = {**os.environ, **environment(settings)}
-    with traced(["-c", PUBLISH, json.dumps(plan)], Path(table), at, env) as process:
+    with traced(at, table, of_run, settings, plan) as process:
         yield process
 
 

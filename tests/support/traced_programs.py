@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,8 +16,6 @@ from crash import tracer
 
 from support import commit_kinds
 from support.warm_processes import warm
-
-TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +41,16 @@ class Traced:
 
 @contextmanager
 def traced(
-    program: Sequence[str], under: Path, blow: Mapping[str, Any] | None, env: Mapping[str, str] | None = None
+    blow: Mapping[str, Any] | None, under: str | Path, work: Callable[..., object], *given: Any
 ) -> Iterator[Traced]:
-    """``program``: arguments of Python. ``blow``: see ``crash.tracer``. It dies with its tracer."""
-    told = json.dumps({"under": str(under), "blow": blow})
-    with subprocess.Popen(
-        [sys.executable, "-m", "crash.tracer", told, "--", sys.executable, *program],
-        cwd=TESTS, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            yield Traced(process.pid, process.stdout, process.stderr)
-        finally:
-            process.kill()
+    """``work``, a function of a module, in a process of its own. ``blow``: see ``crash.tracer``. It dies with its
+    tracer."""
+    with warm(_traced, blow, str(under), work, *given) as process:
+        yield Traced(process.pid, process.out, process.errors)
+
+
+def _traced(blow: Mapping[str, Any] | None, under: str, work: Callable[..., object], *given: Any) -> None:
+    tracer.trace(tracer.Traced(under, tracer.Blow(**blow) if blow else None), partial(work, *given))
 
 
 def at_commit(uri: str | Path, version: int, **blow: Any) -> dict[str, Any]:
@@ -66,13 +58,7 @@ def at_commit(uri: str | Path, version: int, **blow: Any) -> dict[str, Any]:
     return {"operation": "link", "path": f"{uri}/_delta_log/{version:020d}.json", **blow}
 
 
-@contextmanager
-def committing(kind: str, uri: str | Path, **blow: Any) -> Iterator[Traced]:
+def committing(kind: str, uri: str | Path, **blow: Any) -> AbstractContextManager[Traced]:
     """A commit of this kind (``support.commit_kinds``) in a process of its own, with a blow at it, which says, too,
     which ``version`` it will make."""
-    with warm(_commits, kind, str(uri), at_commit(uri, **blow)) as process:
-        yield Traced(process.pid, process.out, process.errors)
-
-
-def _commits(kind: str, uri: str, blow: Mapping[str, Any]) -> None:
-    tracer.trace(tracer.Traced(uri, tracer.Blow(**blow)), partial(commit_kinds.main, kind, uri))
+    return traced(at_commit(uri, **blow), uri, commit_kinds.main, kind, str(uri))

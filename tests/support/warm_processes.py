@@ -18,10 +18,10 @@ from typing import IO, Any
 import pytest
 
 IMPORTED = (
-    "crash.tracer",
     "pandas",  # pyarrow does it for rows of Python
-    "support.commit_kinds",
     "support.object_store",
+    "support.publications",
+    "support.traced_programs",
 )
 
 

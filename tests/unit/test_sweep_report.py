@@ -40,13 +40,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def own_plugins() -> dict[str, str]:
+    """Those of other distributions take two seconds of each start."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
 def swept(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, Kept]:
     """The exit code of a run, what it said, and what is kept then."""
     plugin = ["-q", "-p", "support.sweep_report", "-p", "no:cacheprovider", "--sweep-report", "sweep.md"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, *arguments],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        [sys.executable, "-m", "pytest", *plugin, *(["-p", "xdist"] if "-n" in arguments else []), *arguments],
+        cwd=folder, capture_output=True, text=True, check=False, env={**own_plugins(), **environment},
     )  # fmt: skip
     return done.returncode, done.stdout, read(folder / "sweep.jsonl")
 
@@ -86,8 +90,7 @@ def test_make_sweep_gives_its_options_as_pytest_takes_them(folder: Path) -> None
     (folder / "docs" / "sweep-report.md").touch()  # of a run before
     (folder / "tests" / "conftest.py").write_text('pytest_plugins = ["support.sweep_report"]')
     plugin = ["-q", "-p", "no:cacheprovider", "--collect-only", *given.split()]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-m", "pytest", *plugin], cwd=folder, env=environment, check=True)
+    subprocess.run([sys.executable, "-m", "pytest", *plugin], cwd=folder, env=own_plugins(), check=True)
     assert len(read(folder / "docs" / "sweep-report.jsonl").missing) == 5
 
 

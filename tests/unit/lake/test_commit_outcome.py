@@ -6,7 +6,9 @@ import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.optimistic import until_committed
 from deltalake import DeltaTable
 from support.commit_kinds import CREATE, FIRST, KINDS, SECOND, begun, committed, log_of, moved, note, read, staged
-from support.object_store import Faults, object_store
+from support.object_store import Faults, ObjectStore, object_store
 from support.our_packages import inside, modules
 
 pytestmark = pytest.mark.unit
@@ -108,7 +110,7 @@ def test_a_link_that_was_made_and_whose_answer_got_lost(
 @pytest.mark.parametrize("kind", [CREATE, *KINDS])
 def test_an_answer_of_an_object_store_that_got_lost(tmp_path: Path, kind: str) -> None:
     with object_store(tmp_path) as store:
-        version, expected = prepared(tmp_path / "table", kind)
+        version, expected = prepared(store, kind)
         before = store.failures
         with store.failing(Faults(lost=1.0, of=f"/{version:020d}.json")):
             assert committed(kind, str(tmp_path / "table")) == version
@@ -120,7 +122,7 @@ def test_an_answer_of_an_object_store_that_got_lost(tmp_path: Path, kind: str) -
 def test_an_answer_that_got_lost_of_an_object_store_that_can_not_be_read_behind_it(tmp_path: Path, kind: str) -> None:
     """The commit is in, and its writer can't know: nothing is added twice, and nothing is removed."""
     with object_store(tmp_path) as store:
-        version, expected = prepared(tmp_path / "table", kind)
+        version, expected = prepared(store, kind)
         with (
             store.failing(Faults(lost=1.0, unread=1.0, of=f"/{version:020d}.json", afterwards=True)),
             pytest.raises(TryAgain) as told,
@@ -133,7 +135,7 @@ def test_an_answer_that_got_lost_of_an_object_store_that_can_not_be_read_behind_
 @pytest.mark.parametrize("kind", [CREATE, *KINDS])
 def test_an_object_store_that_takes_no_commit_has_none(tmp_path: Path, kind: str) -> None:
     with object_store(tmp_path) as store:
-        version, _ = prepared(tmp_path / "table", kind)
+        version, _ = prepared(store, kind)
         with (
             store.failing(Faults(refused=1.0, of=f"/{version:020d}.json")),
             pytest.raises(BrokenState) as told,
@@ -146,8 +148,9 @@ def test_an_object_store_that_takes_no_commit_has_none(tmp_path: Path, kind: str
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_writer_of_an_object_store_that_is_quicker_keeps_its_commit(tmp_path: Path, kind: str) -> None:
-    with object_store(tmp_path):
-        stale = begun(str(tmp_path / "table"))
+    with object_store(tmp_path) as store:
+        prepared(store, kind)
+        stale = delta_table(tmp_path / "table")
         another = delta_table(tmp_path / "table")
         append(another, staged(another, SECOND), note("another"))
         with pytest.raises(Conflict) as told:
@@ -163,11 +166,20 @@ def test_of_creators_of_an_object_store_that_begin_at_once_one_makes_the_table(t
         assert delta_table(tmp_path / "table").version() == 0
 
 
-def prepared(table: Path, kind: str) -> tuple[int, list[dict[str, Any]]]:
+@cache
+def files_of_a_table() -> dict[str, bytes]:
+    """A table at version 1, by its files: a store needs long for making one."""
+    with TemporaryDirectory() as folder:
+        begun(folder)
+        return {str(file.relative_to(folder)): file.read_bytes() for file in Path(folder).rglob("*") if file.is_file()}
+
+
+def prepared(store: ObjectStore, kind: str) -> tuple[int, list[dict[str, Any]]]:
     """The version that a commit of this kind will make, and the rows of its table then."""
     if kind == CREATE:
         return 0, []
-    begun(str(table))
+    for name, content in files_of_a_table().items():
+        store.write(store.folder / "table" / name, content)
     return 2, KINDS[kind][1]
 
 

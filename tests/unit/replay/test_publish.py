@@ -23,11 +23,11 @@ from anabranch.views.model.definition import PARTITION_DATE, Refresh
 from anabranch.views.model.handle import ViewHandle
 from deltalake import DeltaTable, write_deltalake
 from support.landed_sample import FLIGHTS
+from support.publications import REPLAY, of_replay
 from support.small_platform import DAYS, NAME, SPEED, V1, Clinic, departed, rows_on
 from support.traced_programs import Traced, at_commit, traced
 
 pytestmark = pytest.mark.unit
-RUN = "again"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def clinic(settings: Settings) -> Clinic:
     made.speed()
     live = SpeedTable(live_table(settings), V1, SPEED, unverified=True)
     commits.configure(live._table, {"delta.checkpointInterval": "1"}, live.newest().note)
-    again = SpeedTable(str(VersionRef(settings, NAME, 1).replay_tables / RUN), V1, SPEED, unverified=True)
+    again = SpeedTable(str(VersionRef(settings, NAME, 1).replay_tables / REPLAY), V1, SPEED, unverified=True)
     rows = rows_on(DAYS, made.cut.epoch(FLIGHTS.name))
     again.refresh(stage_arrow(rows, again.uri, "x", PARTITION_DATE), again.note("replaycp:0", made.cut))
     return made
@@ -60,11 +60,11 @@ def block(settings: Settings, name: str) -> None:
 
 
 def show(clinic: Clinic, *, whole: bool) -> None:
-    uri = str(clinic.handle().replay_tables / RUN)
+    uri = str(clinic.handle().replay_tables / REPLAY)
     if whole:
-        publish_whole(clinic.handle(), RUN, uri)
+        publish_whole(clinic.handle(), REPLAY, uri)
     else:
-        publish_days(clinic.handle(), RUN, uri, DAYS[:2])
+        publish_days(clinic.handle(), REPLAY, uri, DAYS[:2])
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -74,8 +74,8 @@ def test_a_commit_that_is_in_keeps_its_files_whatever_failed_behind_it(clinic: C
 
     show(clinic, whole=whole)
 
-    assert is_published(clinic.handle(), RUN, 0)
-    assert not is_published(clinic.handle(), RUN, DeltaTable(live_table(clinic.settings)).version())
+    assert is_published(clinic.handle(), REPLAY, 0)
+    assert not is_published(clinic.handle(), REPLAY, DeltaTable(live_table(clinic.settings)).version())
     files = DeltaTable(live_table(clinic.settings)).file_uris()
     assert all(Path(file.removeprefix("file://")).exists() for file in files)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
@@ -98,7 +98,7 @@ def test_an_error_behind_the_commit_that_nothing_names_takes_nothing_away(
         monkeypatch.setattr(SpeedTable, act, fails_afterwards(getattr(SpeedTable, act)))
     with pytest.raises(ZeroDivisionError):
         show(clinic, whole=whole)
-    assert is_published(clinic.handle(), RUN, 0)
+    assert is_published(clinic.handle(), REPLAY, 0)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
 
 
@@ -117,33 +117,12 @@ def test_where_nobody_knows_nothing_is_taken_away(clinic: Clinic, whole: bool) -
     assert builds(), "the commit may name them"
 
 
-SHOW = """
-import json, sys
-from pathlib import Path
-from anabranch.change.replay.publish import publish_days, publish_whole
-from anabranch.core.errors import AnabranchError
-from anabranch.core.settings import Settings
-from anabranch.views.model.handle import ViewHandle
-from support.landed_sample import FLIGHTS
-from support.small_platform import DAYS, V1
-
-home, whole = sys.argv[1:]
-view = ViewHandle(Settings(home=Path(home)), V1, FLIGHTS)
-uri = str(view.replay_tables / "again")
-try:
-    publish_whole(view, "again", uri) if whole == "True" else publish_days(view, "again", uri, DAYS[:2])
-    print(json.dumps("published"))
-except AnabranchError as error:
-    print(json.dumps(error.code))
-"""
-"""A publication of its own process, for a tracer."""
-
-
 @contextmanager
 def shown(clinic: Clinic, *, whole: bool, **blow: Any) -> Iterator[Traced]:
+    """A publication in a process of its own, with a blow at its commit."""
     live = live_table(clinic.settings)
     at = at_commit(live, DeltaTable(live).version() + 1, **blow)
-    with traced(["-c", SHOW, str(clinic.settings.home), str(whole)], Path(live), at) as program:
+    with traced(at, live, of_replay, clinic.settings.home, whole) as program:
         yield program
 
 
@@ -173,7 +152,7 @@ def test_a_publication_whose_answer_is_lost_while_nobody_can_look_takes_nothing_
         assert ended(program) == "COMMIT_UNKNOWN"
     log.unlink()
     Path(f"{log}.away").rename(log)
-    assert is_published(clinic.handle(), RUN, 0)
+    assert is_published(clinic.handle(), REPLAY, 0)
     assert all(file.exists() for file in before | live_files(clinic))
     assert rows_read(clinic) == rows
 
@@ -184,7 +163,7 @@ def test_a_publication_whose_answer_is_lost_is_one(clinic: Clinic, whole: bool, 
     before, rows = live_files(clinic), rows_read(clinic)
     with shown(clinic, whole=whole, answer=error) as program:
         assert ended(program) == "published"
-    assert is_published(clinic.handle(), RUN, 0)
+    assert is_published(clinic.handle(), REPLAY, 0)
     assert all(file.exists() for file in before | live_files(clinic))
     assert rows_read(clinic) == rows
 
@@ -203,7 +182,7 @@ def test_a_publication_that_is_stopped_in_its_commit_loses_nothing_of_the_stream
     live = latest_commit(live_table(clinic.settings))
     assert live is not None
     assert live.note.cut == clinic.cut
-    assert is_published(clinic.handle(), RUN, 0) == after
+    assert is_published(clinic.handle(), REPLAY, 0) == after
     assert all(file.exists() for file in live_files(clinic))
     rows = anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow()
     assert "NEW" in rows["origin"].to_pylist()
@@ -216,7 +195,7 @@ def test_a_live_commit_behind_its_check_is_not_published_over(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch, whole: bool, refresh: Refresh
 ) -> None:
     view = ViewHandle(clinic.settings, replace(V1, refresh=refresh), FLIGHTS)
-    uri = str(view.replay_tables / RUN)
+    uri = str(view.replay_tables / REPLAY)
 
     def after_the_stream(*given: Any) -> Sequence[StagedFile]:
         clinic.land([departed(9, DAYS[3])])
@@ -225,13 +204,13 @@ def test_a_live_commit_behind_its_check_is_not_published_over(
 
     monkeypatch.setattr("anabranch.change.replay.publish.stage_links", after_the_stream)
     with pytest.raises(Conflict) as refused:
-        publish_whole(view, RUN, uri) if whole else publish_days(view, RUN, uri, DAYS[:2])
+        publish_whole(view, REPLAY, uri) if whole else publish_days(view, REPLAY, uri, DAYS[:2])
 
     assert refused.value.code == "TABLE_MOVED"
     live = latest_commit(view.speed_table)
     assert live is not None
     assert live.note.cut == clinic.cut
-    assert not is_published(view, RUN, 0)
+    assert not is_published(view, REPLAY, 0)
 
 
 def test_days_are_not_published_over_rows_of_other_days_that_a_stranger_wrote(clinic: Clinic) -> None:
@@ -241,7 +220,7 @@ def test_days_are_not_published_over_rows_of_other_days_that_a_stranger_wrote(cl
         show(clinic, whole=False)
 
     assert refused.value.code == "COMMIT_UNNAMED"
-    assert not is_published(clinic.handle(), RUN, 0), "readers would take the stranger's rows for the stream's own"
+    assert not is_published(clinic.handle(), REPLAY, 0), "readers would take the stranger's rows for the stream's own"
     assert not list((Path(live_table(clinic.settings)) / "builds").glob("replay-*"))
 
 
@@ -251,7 +230,7 @@ def test_days_are_published_over_what_a_stranger_wrote_into_them(clinic: Clinic)
 
     show(clinic, whole=False)
 
-    assert is_published(clinic.handle(), RUN, 0)
+    assert is_published(clinic.handle(), REPLAY, 0)
     assert anabranch.read(NAME, settings=clinic.settings, version=1).to_arrow().num_rows == before
 
 
@@ -263,7 +242,7 @@ def test_an_event_that_only_batch_gets_is_no_reason_to_keep_a_day(clinic: Clinic
 
     show(clinic, whole=False)
 
-    assert is_published(clinic.handle(), RUN, 0)
+    assert is_published(clinic.handle(), REPLAY, 0)
 
 
 def test_days_that_an_event_on_time_has_touched_are_kept(clinic: Clinic) -> None:
@@ -272,7 +251,7 @@ def test_days_that_an_event_on_time_has_touched_are_kept(clinic: Clinic) -> None
     clinic.speed([DAYS[4]])
 
     with pytest.raises(TryAgain) as refused:
-        publish_days(clinic.handle(), RUN, str(clinic.handle().replay_tables / RUN), DAYS[3:])
+        publish_days(clinic.handle(), REPLAY, str(clinic.handle().replay_tables / REPLAY), DAYS[3:])
 
     assert refused.value.code == "DAYS_TOUCHED"
-    assert not is_published(clinic.handle(), RUN, 0)
+    assert not is_published(clinic.handle(), REPLAY, 0)
