@@ -27,7 +27,7 @@ SYSTEM = ("tests/crash", "tests/faults", "tests/guides", "tests/system")
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Containers often set that one: then each run rewrites the asserts of all tests again, for a quarter of a minute."""
 _OWN = "system and not sweep and not shared"
-_BEHIND_SHARED = ("tests/faults", "tests/guides")
+_BEHIND_SHARED = ("tests/crash", "tests/faults", "tests/guides")
 
 
 @dataclass(frozen=True, slots=True)
