@@ -44,7 +44,8 @@ def doubts(report: Report) -> list[str]:
 
 
 def commit_of(project: Path) -> str:
-    """The commit of the checkout; "" when a source of the platform or of a benchmark differs from it."""
+    """The newest commit that changed a source of the platform or of a benchmark: a commit of tests or texts leaves
+    figures as they are. "" when a source differs from it."""
 
     program = shutil.which("git")
     if program is None:
@@ -55,9 +56,10 @@ def commit_of(project: Path) -> str:
             [program, "-C", str(project), *arguments], capture_output=True, text=True, timeout=60, check=True
         ).stdout.strip()
 
+    sources = ("--", *_SOURCES, *_WRITTEN)
     try:
         return (
-            "" if git("status", "--porcelain", "--", *_SOURCES, *_WRITTEN) else git("rev-parse", "--short=12", "HEAD")
+            "" if git("status", "--porcelain", *sources) else git("log", "-1", "--format=%h", "--abbrev=12", *sources)
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from deltalake import write_deltalake
 
 from benchmarks import fairness, report
 from benchmarks.figures import Figure, Origin, Report, Sample, ratios
+from benchmarks.trust import commit_of
 
 pytestmark = pytest.mark.unit
 ORIGIN = Origin("abc123", "2026-11-23 12:00 UTC", "full", 0.02)
@@ -99,3 +101,29 @@ def test_a_table_without_bounds_has_it_easier(tmp_path: Path) -> None:
     log.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(fairness.DifferentLayout, match=r"bounds=frozenset\(\)"):
         fairness.check_layout(ours, theirs)
+
+
+def test_the_commit_of_a_figure_is_the_newest_one_of_its_sources(tmp_path: Path) -> None:
+    def changed(name: str) -> str:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{len(made)}")
+        git("add", ".")
+        git("commit", "-qm", name)
+        return git("rev-parse", "--short=12", "HEAD")
+
+    def git(*command: str) -> str:
+        who = ["-c", "user.name=t", "-c", "user.email=t@t"]
+        done = subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True, text=True)  # noqa: S607
+        return done.stdout.strip()
+
+    made = list[str]()
+    git("init", "-q")
+    made.extend(changed(name) for name in ("platform/a.py", "docs/a.md", "benchmarks/results.json"))
+    assert commit_of(tmp_path) == made[0]
+    (tmp_path / "benchmarks" / "results.json").write_text("measured")
+    (tmp_path / "docs" / "a.md").write_text("written")
+    assert commit_of(tmp_path) == made[0]
+    made.append(changed("infra/a.sh"))
+    assert commit_of(tmp_path) == made[3]
+    (tmp_path / "platform" / "a.py").write_text("not committed")
+    assert commit_of(tmp_path) == ""
