@@ -64,6 +64,12 @@ def test_a_format_that_both_read_is_taken(pattern: str) -> None:
     assert declared(TimeField("on", format=pattern))
 
 
+@pytest.mark.parametrize("pattern", ["HH:mm", "MM-dd HH:mm:ss", "'yyyy' MM-dd"])
+def test_a_format_without_a_year_is_refused(pattern: str) -> None:
+    said = refusal(TimeField("on", format=pattern))
+    assert said == f"topic orders: time: format {pattern!r} has no year (yyyy): each event would be of 1970"
+
+
 @pytest.mark.parametrize(
     "zone",
     [

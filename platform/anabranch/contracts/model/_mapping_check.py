@@ -229,6 +229,8 @@ def _time_problems(time: TimeField, contracts: Sequence[Contract]) -> Iterator[t
     if time.format and not _is_format(time.format):
         parts = f"{', '.join(PATTERNS)}, and texts in single quotes, which aren't empty; []{{}}# must be in one"
         yield "time", f"format {time.format!r}: parts are {parts}"
+    elif time.format and "yyyy" not in PART.findall(time.format):
+        yield "time", f"format {time.format!r} has no year (yyyy): each event would be of 1970"
     if time.zone != "UTC" and (not isinstance(time.zone, str) or time.zone not in _zones()):
         yield "time", f"{time.zone!r} is no time zone"
 
