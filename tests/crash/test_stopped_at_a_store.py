@@ -43,7 +43,7 @@ def test_the_sleeper_gets_what_became_of_its_commit(
         store.failing(Faults(of=f"/_delta_log/{2:020d}.json", stop=when)),
         warm(main, kind, uri, str(tmp_path), store.address, store.bucket) as sleeper,
     ):
-        _wait_until_stopped(sleeper.pid)
+        sleeper.wait_until_stopped()
         began = time.monotonic()
         table = delta_table(uri)
         made = append(table, staged(table, THIRD), note("successor"))
@@ -54,10 +54,3 @@ def test_the_sleeper_gets_what_became_of_its_commit(
     batches = [each.note.batch for each in commit_history(uri)][::-1]
     assert batches == ["create", "first", *([] if when == "before" or kind == "move" else [kind]), "successor"]
     assert read(delta_table(uri)) == [*([FIRST] if when == "before" else KINDS[kind][1]), THIRD]
-
-
-def _wait_until_stopped(pid: int) -> None:
-    end = time.monotonic() + 60
-    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < end, "it hasn't come to its commit"
-        time.sleep(0.02)

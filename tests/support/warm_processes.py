@@ -13,14 +13,19 @@ from functools import cache
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from typing import IO, Any
 
+import psutil
 import pytest
+
+from support.processes import eventually
 
 IMPORTED = (
     "pandas",  # pyarrow does it for rows of Python
     "support.object_store",
     "support.publications",
+    "support.stopped_acts",
     "support.traced_programs",
 )
 
@@ -29,9 +34,17 @@ IMPORTED = (
 class Warm:
     """``out`` and ``errors``: what it prints, until it has ended."""
 
-    pid: int
+    process: BaseProcess
     out: IO[str]
     errors: IO[str]
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def wait_until_stopped(self) -> None:
+        eventually(lambda: psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
 
 
 @contextmanager
@@ -43,9 +56,8 @@ def warm(work: Callable[..., object], *arguments: Any) -> Iterator[Warm]:
     prints.close()
     complains.close()
     with os.fdopen(os.dup(out.fileno())) as lines, os.fdopen(os.dup(errors.fileno())) as texts:
-        assert process.pid is not None
         try:
-            yield Warm(process.pid, lines, texts)
+            yield Warm(process, lines, texts)
         finally:
             process.kill()
             process.join()

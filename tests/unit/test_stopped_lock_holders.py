@@ -4,7 +4,6 @@ without a person."""
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,75 +25,14 @@ from anabranch.operate.maintenance._report import Policy
 from anabranch.operate.maintenance._vacuum import vacuum
 from anabranch.operate.runtime.lifecycle import _start_lock
 from anabranch.serve.routes import set_route
+from support import stopped_acts as acts
 from support.landed_sample import FLIGHTS
-from support.lock_holders import program, wait_until_stopped
 from support.maintained_platform import busy
 from support.small_platform import NAME, V2, Clinic
+from support.warm_processes import warm
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
 SECONDS = 0.7
-IN = """
-import sys
-from pathlib import Path
-from anabranch.core.settings import Settings
-from anabranch.lake.layout import EVERY, VersionRef, existing_tables
-from support.landed_sample import FLIGHTS
-def stops(*given, **more):
-    import os, signal
-    os.kill(os.getpid(), signal.SIGSTOP)
-settings = Settings(home=Path(sys.argv[1]))
-ref = VersionRef(settings, "departure_delays", 1)
-landing = next(place for place in existing_tables(settings, *EVERY) if place.kind == "landing")
-"""
-REPLAY = """
-from anabranch.change.replay.control import exclusive
-with exclusive(ref, "one"):
-    stops()
-"""
-DROP = """
-from anabranch.serve import retirement
-retirement.size = stops
-retirement.drop(ref)
-"""
-MAINTENANCE = """
-from anabranch.operate.maintenance import _runner
-_runner._compaction_journal.tidy = stops
-_runner.maintain(settings)
-"""
-LOAD = """
-from anabranch.ingest.files import _load_files
-_load_files.open_landing = stops
-_load_files.load(None, settings, FLIGHTS, [f"{settings.home}.csv"])
-"""
-VACUUM = """
-from anabranch.operate.maintenance import _vacuum
-from anabranch.operate.maintenance._report import Policy
-_vacuum.replay_over = stops
-list(_vacuum.vacuum(settings, landing, Policy(), plan=False))
-"""
-LOG = """
-from anabranch.operate.maintenance import _log_retention
-from anabranch.operate.maintenance._report import Policy
-_log_retention.open_table = stops
-list(_log_retention.clean(settings, landing, Policy(), plan=False))
-"""
-STREAM = """
-from anabranch.ingest.landing import log_trimming
-log_trimming.position_in = stops
-log_trimming.keep_commits(settings, landing.uri, ref.speed_checkpoint)
-"""
-PACE = """
-from anabranch.ingest.landing import epoch_pacing
-epoch_pacing.abs = stops
-with epoch_pacing.run_first(settings):
-    pass
-epoch_pacing.run_under_way(settings)
-"""
-UP = """
-from anabranch.operate.runtime import lifecycle
-with lifecycle._start_lock(settings):
-    stops()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -108,23 +46,24 @@ def clinic(tmp_path: Path) -> Clinic:
 
 
 @contextmanager
-def stopped(settings: Settings, act: str) -> Iterator[subprocess.Popen[str]]:
+def stopped(settings: Settings, act: Callable[[Settings], None]) -> Iterator[None]:
     """A process that is stopped in the middle of ``act``, and has been ended by the end of the block."""
-    with program(IN + act, str(settings.home)) as zombie:
-        wait_until_stopped(zombie)
-        yield zombie
-        assert zombie.wait(5) == -signal.SIGKILL
+    with warm(act, settings) as zombie:
+        zombie.wait_until_stopped()
+        yield
+        zombie.process.join(5)
+        assert zombie.process.exitcode == -signal.SIGKILL
 
 
 def test_of_a_replay(clinic: Clinic) -> None:
     clinic.replay("one")
-    with stopped(clinic.settings, REPLAY), exclusive(clinic.handle(), "one"):
+    with stopped(clinic.settings, acts.replay), exclusive(clinic.handle(), "one"):
         pass
 
 
 def test_of_a_replay_that_is_cancelled(clinic: Clinic) -> None:
     clinic.replay("one")
-    with stopped(clinic.settings, REPLAY):
+    with stopped(clinic.settings, acts.replay):
         assert cancel(clinic.handle(), "bert").phase == CANCELLED
     assert not any(folder.exists() for folder in clinic.folders_of("one"))
 
@@ -133,19 +72,23 @@ def test_of_a_drop(clinic: Clinic) -> None:
     ref = VersionRef(clinic.settings, NAME, 1)
     clinic.speed(view=V2)
     set_route(clinic.settings, NAME, {2: 100}, by="bob", why="v2 is it", retired={1})
-    with stopped(clinic.settings, DROP):
+    with stopped(clinic.settings, acts.drop):
         assert drop_version(ref, "bob") > 0
     assert not ref.folder.exists()
 
 
 def test_of_maintenance(clinic: Clinic) -> None:
-    with stopped(clinic.settings, MAINTENANCE):
+    with stopped(clinic.settings, acts.maintenance):
         assert not maintain(clinic.settings, Policy()).failed
 
 
 def test_of_a_load(clinic: Clinic) -> None:
     Path(f"{clinic.settings.home}.csv").touch()
-    with stopped(clinic.settings, LOAD), _load_files._only_load(clinic.settings, FLIGHTS), run_first(clinic.settings):
+    with (
+        stopped(clinic.settings, acts.load),
+        _load_files._only_load(clinic.settings, FLIGHTS),
+        run_first(clinic.settings),
+    ):
         pass
 
 
@@ -165,23 +108,25 @@ def delete_files(clinic: Clinic) -> None:
         assert [*act(clinic.settings, place, Policy(), plan=False)] == []
 
 
-@pytest.mark.parametrize("act", [VACUUM, LOG], ids=["vacuum", "log"])
+@pytest.mark.parametrize("act", [acts.vacuum, acts.log_retention])
 @pytest.mark.parametrize("begin", [begin_a_stream, begin_a_replay])
-def test_of_maintenance_of_landing_and_what_begins(clinic: Clinic, act: str, begin: Callable[[Clinic], None]) -> None:
+def test_of_maintenance_of_landing_and_what_begins(
+    clinic: Clinic, act: Callable[[Settings], None], begin: Callable[[Clinic], None]
+) -> None:
     with stopped(clinic.settings, act):
         begin(clinic)
 
 
 def test_of_a_stream_that_begins_and_maintenance_of_landing(clinic: Clinic) -> None:
-    with stopped(clinic.settings, STREAM):
+    with stopped(clinic.settings, acts.stream):
         delete_files(clinic)
 
 
 def test_of_landing_that_asks_whether_a_run_is_under_way(clinic: Clinic) -> None:
-    with stopped(clinic.settings, PACE), run_first(clinic.settings):
+    with stopped(clinic.settings, acts.pace), run_first(clinic.settings):
         pass
 
 
 def test_of_a_start_of_the_platform(clinic: Clinic) -> None:
-    with stopped(clinic.settings, UP), _start_lock(clinic.settings):
+    with stopped(clinic.settings, acts.up), _start_lock(clinic.settings):
         pass
