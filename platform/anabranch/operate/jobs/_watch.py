@@ -30,6 +30,7 @@ class Watch:
 
     def __init__(self, spark: SparkSession, settings: Settings, progress: RunProgress, days: Sequence[date]) -> None:
         self._spark, self._settings, self._progress = spark, settings, progress
+        self._lock = threading.Lock()  # what was seen later is written later
         self._days = {day.isoformat() for day in days}
         self._builds = Path(VersionRef(settings, progress.view, progress.version).batch_table) / BUILDS
 
@@ -40,10 +41,11 @@ class Watch:
 
     def write(self) -> None:
         try:
-            tasks, all_tasks, running = self._tasks()
-            written = max(0, len(self._begun()) - running) if self._progress.step == REBUILD else len(self._days)
-            now = replace(self._progress, written=written, tasks=tasks, all_tasks=all_tasks, updated=time.time())
-            write_progress(self._settings, now)
+            with self._lock:
+                tasks, all_tasks, running = self._tasks()
+                written = max(0, len(self._begun()) - running) if self._progress.step == REBUILD else len(self._days)
+                now = replace(self._progress, written=written, tasks=tasks, all_tasks=all_tasks, updated=time.time())
+                write_progress(self._settings, now)
         except Exception as error:  # also what the engine answers while it stops
             log.warning("the progress was not written: %s", error)
 
