@@ -49,6 +49,8 @@ def test_the_sleeper_gets_what_became_of_its_commit(
         made = append(table, staged(table, THIRD), note("successor"))
         assert time.monotonic() - began < 5, "it has waited for the sleeper"
         psutil.Process(sleeper.pid).resume()
+        sleeper.process.join(60)
+        assert sleeper.process.exitcode == 0, "it hasn't come to its end"
         said = sleeper.out.read()
     assert (made, json.loads(said.splitlines()[-1])) == ends
     batches = [each.note.batch for each in commit_history(uri)][::-1]

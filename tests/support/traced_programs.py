@@ -18,6 +18,10 @@ from support import commit_kinds
 from support.warm_processes import warm
 
 
+SECONDS = 120
+"""After so many a tracer kills what hangs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traced:
     """A program below a tracer, which says on ``told`` what happens; ``output`` is the program's own."""
@@ -50,7 +54,7 @@ def traced(
 
 
 def _traced(blow: Mapping[str, Any] | None, under: str, work: Callable[..., object], *given: Any) -> None:
-    tracer.trace(tracer.Traced(under, tracer.Blow(**blow) if blow else None), partial(work, *given))
+    tracer.trace(tracer.Traced(under, tracer.Blow(**blow) if blow else None, SECONDS), partial(work, *given))
 
 
 def at_commit(uri: str | Path, version: int, **blow: Any) -> dict[str, Any]:
