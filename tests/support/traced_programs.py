@@ -17,7 +17,6 @@ from crash import tracer
 from support import commit_kinds
 from support.warm_processes import warm
 
-
 SECONDS = 120
 """After so many a tracer kills what hangs."""
 
