@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 class World:
     """The place of one benchmark. ``size``: tiny is for the tests (three days, one run), quick for a first look
     (January, 3 runs), full for figures (the year, 5 runs). ``session``: an engine that is there already and stays;
-    ``platform``: all parts run with these settings already, over some days of flights, and stay."""
+    ``platform``: what the case would start runs with these settings already, over some flights, and stays."""
 
     settings: Settings
     size: Size = "full"

@@ -27,9 +27,9 @@ from anabranch_samples.flights import flight_events
 from anabranch_samples.producing import produce_flights
 from anabranch_samples.publishing import Pace, publish
 
-from benchmarks.cases.freshness import ALL_VIEWS, RATE
 from benchmarks.figures import Figure, Report, Sample, Table, all_seconds
 from benchmarks.latency import committed, latencies, summary
+from benchmarks.live_streams import ALL_VIEWS, RATE
 from benchmarks.timing import beside
 from benchmarks.world import FIRST, SEED, World
 

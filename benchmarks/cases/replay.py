@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,26 +19,24 @@ from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
-from anabranch.ingest.kafka.admin import ensure_topics
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef
-from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
-from anabranch_samples.flights import flight_events
 from anabranch_samples.publishing import Pace as Sending
 from anabranch_samples.publishing import publish
 
-from benchmarks.cases.freshness import RATE, WINDOWS, check, prepared, sending, until_streaming, watch, windows
+from benchmarks.cases.freshness import WINDOWS, windows
 from benchmarks.figures import Figure, Report, Table, percentile
 from benchmarks.latency import Sight, latencies
+from benchmarks.live_streams import RATE, check, sending, streaming, unsent, watch
 from benchmarks.timing import PATIENCE, beside
-from benchmarks.world import FIRST, World
+from benchmarks.world import World
 
 VIEW = "departure_delays"
 
 
 def run(world: World) -> Report:
-    seconds = world.pick(Seconds(1, 3, 8), Seconds(25, 40, 60), Seconds(25, 90, 210))
+    seconds = world.pick(Seconds(1, 1, 3), Seconds(25, 40, 60), Seconds(25, 90, 210))
     live = _beside(world, seconds)
     quiet = live.p95_alone
     times = tuple(p95 / median(quiet) for p95 in live.p95_beside)
@@ -62,7 +59,7 @@ def run(world: World) -> Report:
 
 
 def _days(world: World) -> int:
-    return world.pick(7, 61, 365)
+    return world.pick(3, 61, 365)
 
 
 @dataclass(frozen=True)
@@ -116,24 +113,18 @@ class Live:
 
 
 def _beside(world: World, seconds: Seconds) -> Live:
-    settings, share = prepared(world, (VIEW,), "live-replayed"), world.pick(1.0, DEFAULT_SHARE, DEFAULT_SHARE)
-    events = flight_events(FIRST, _days(world), world.declared).filter(topic=world.topic.name)
-    history, live = events.head(events.height - seconds.records), events.tail(seconds.records)
-    files = [settings.home / name for name in ("history.parquet", "produced.parquet")]
-    with lifecycle.running(settings, ["kafka", "landing", "speed"]):
-        ensure_topics(settings, world.declared, [world.topic.name])
-        until_streaming(settings, (VIEW,))
+    share = world.pick(1.0, DEFAULT_SHARE, DEFAULT_SHARE)
+    with streaming(world, (VIEW,), "live-replayed") as settings:
+        events, held = unsent(settings, world, _days(world))
+        history, live = events.head(events.height - seconds.records), events.tail(seconds.records)
+        files = [settings.home / f"produced-{name}.parquet" for name in ("history", "beside")]
         with Producer(settings, world.declared) as producer:
             publish(producer, history, files[0], Sending())
-        _until_level(settings, world.topic.name, history.height)
+        _until_level(settings, world.topic.name, held + history.height)
         with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread, seconds, share) as stretch:
-            sights = watch(settings, (VIEW,), thread, events.height)
-        whole = settings.home / "all.parquet"
-        pl.concat([pl.read_parquet(file) for file in files]).write_parquet(whole)
-        told = check(settings, (VIEW,), whole)
-        found = _measured(settings, sights[VIEW], files[1], stretch, told, seconds.warm)
-    shutil.rmtree(settings.home, ignore_errors=True)
-    return found
+            sights = watch(settings, (VIEW,), thread, held + events.height)
+        told = check(settings, (VIEW,))
+        return _measured(settings, sights[VIEW], files[1], stretch, told, seconds.warm)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from benchmarks.cases import CASES
 from benchmarks.cases.day_again import live_events
 from benchmarks.child import measured
 from benchmarks.figures import Report
+from benchmarks.live_streams import ALL_VIEWS, streaming
 from benchmarks.world import World, fill_landing, fill_log
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 SHARED = {"day_again", "pages"}
+STREAMS = ("replay", "freshness")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,15 @@ def world(own_settings: Callable[[str], Settings], spark: SparkSession) -> Itera
         yield here
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in SHARED])
+@pytest.fixture(scope="module")
+def streams(own_settings: Callable[[str], Settings]) -> Iterator[World]:
+    """Streams of the views that are measured live, in a home of their own; they hold what was sent before."""
+    world = World(own_settings("benchmarks-streams/home"), "tiny")
+    with streaming(world, ALL_VIEWS, "live") as settings:
+        yield replace(world.at(settings), platform=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in {*SHARED, *STREAMS}])
 def test_it_ends_well_and_says_that_it_gives_no_figure(
     world: World, own_settings: Callable[[str], Settings], name: str
 ) -> None:
@@ -49,6 +60,11 @@ def test_it_ends_well_and_says_that_it_gives_no_figure(
         ports = {port: getattr(own, port) for port in type(own).model_fields if port.endswith("_port")}
         world = world.at(world.settings.model_copy(update=ports))
     check(name, measured(name, world))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_live_records_on_the_streams_of_these_tests(streams: World, name: str) -> None:
+    check(name, measured(name, streams))
 
 
 def test_days_done_again_on_the_platform_of_all_tests(
