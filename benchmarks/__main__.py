@@ -25,7 +25,7 @@ from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from anabranch.operate.runtime.environment import environment
 
-from benchmarks import citations, machine, report
+from benchmarks import citations, report
 from benchmarks.cases import CASES, Case
 from benchmarks.figures import Report
 from benchmarks.trust import doubts
@@ -57,7 +57,7 @@ def main() -> int:
         reports, failed = run(settings, chosen, args.size or "full")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(report.render(reports, machine.description(settings)))
+    print(report.render(reports))
     print(f"FAILED: {', '.join(failed)}" if failed else "all done", flush=True)
     return 1 if failed else 0
 
@@ -83,7 +83,7 @@ def run(settings: Settings, chosen: Sequence[Case], size: Size) -> tuple[list[Re
                 failed.append(case.name)
                 continue
             # Each time, so that what was measured stays when a later benchmark is broken off.
-            report.keep(found[-1], machine.description(settings))
+            report.keep(found[-1])
             write_pages(project_root())
 
     with ExitStack() as broker:

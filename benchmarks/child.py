@@ -18,6 +18,7 @@ from typing import get_args
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import load_settings
 
+from benchmarks import machine
 from benchmarks.cases import CASES
 from benchmarks.figures import Origin, Report
 from benchmarks.trust import busy_share, commit_of, stolen_share
@@ -47,7 +48,15 @@ def measured(name: str, world: World) -> Report:
     with stolen_share() as stolen:
         report = run(world)
     when = f"{begun:%Y-%m-%d %H:%M} UTC"
-    origin = Origin(commit_of(project_root()), when, world.size, round(busy, 3), round(stolen[0], 3))
+    origin = Origin(
+        commit_of(project_root()),
+        when,
+        world.size,
+        round(busy, 3),
+        round(stolen[0], 3),
+        machine.hardware(),
+        machine.software(world.settings),
+    )
     return replace(report, origin=origin)
 
 

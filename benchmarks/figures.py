@@ -72,13 +72,16 @@ class Figure:
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where and when a report was measured. ``busy``: the share of all cores that was in use just before; ``stolen``:
-    the share of the cores' time that the host gave to other machines during the run."""
+    the share of the cores' time that the host gave to other machines during the run; ``hardware`` and ``software``: as
+    ``benchmarks.machine`` says, empty where that wasn't kept."""
 
     commit: str
     when: str
     size: str
     busy: float
     stolen: float = 0.0
+    hardware: str = ""
+    software: str = ""
 
 
 @dataclass(frozen=True, slots=True)

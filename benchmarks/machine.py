@@ -14,17 +14,19 @@ from anabranch.core.settings import Settings
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "confluent-kafka", "great-expectations")
 
 
-def description(settings: Settings) -> list[str]:
-    """Lines of Markdown: the machine, the engine's settings, the versions."""
+def hardware() -> str:
+    """Processor, cores and memory, and the system on them."""
     memory = psutil.virtual_memory().total / 2**30
+    return f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GB, {system()} {release()} {machine()}"
+
+
+def software(settings: Settings) -> str:
+    """The engine's settings, and the versions of everything."""
     jars = {match[1]: match[2] for jar in settings.jars.rglob("*.jar") if (match := _NAME.match(jar.name))}
     versions = {"Python": python_version(), "Java": _java(), **{name: version(name) for name in _PACKAGES}}
     versions |= {"Kafka broker": jars.get("kafka_2.13", "?"), "delta-spark JAR": jars.get("delta-spark_4.2_2.13", "?")}
-    return [
-        f"- machine: {_processor()}, {os.cpu_count()} cores, {memory:.0f} GB, {system()} {release()} {machine()}",
-        f"- engine: `{settings.spark_master}`, driver memory {settings.spark_driver_memory}; a pair shares its session",
-        f"- versions: {', '.join(f'{name} {number}' for name, number in versions.items())}",
-    ]
+    engine = f"engine `{settings.spark_master}` with {settings.spark_driver_memory}, which a pair shares"
+    return ", ".join([engine, *(f"{name} {number}" for name, number in versions.items())])
 
 
 _NAME = re.compile(r"(?:.*_)?(kafka_2\.13|delta-spark_4\.2_2\.13)-([0-9.]+)\.jar$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,30 @@ FOLDER = Path(__file__).parent
 RESULTS, KEPT = FOLDER / "RESULTS.md", FOLDER / "results.json"
 
 
-def keep(report: Report, machine: Sequence[str]) -> None:
+def keep(report: Report) -> None:
     """Replace the kept report of its benchmark. ValueError when it may not be believed."""
     if reasons := doubts(report):
         raise ValueError(f"{report.name} gives no figure: {'; '.join(reasons)}")
     found = {old.name: old for old in kept()} | {report.name: report}
     reports = [found[name].to_json() for name in CASES if name in found]
-    KEPT.write_text(json.dumps({"machine": list(machine), "reports": reports}, indent=1) + "\n")
+    KEPT.write_text(json.dumps({"reports": reports}, indent=1) + "\n")
 
 
 def kept() -> list[Report]:
-    return [Report.from_json(content) for content in _content()["reports"]]
+    content: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"reports": []}
+    return [Report.from_json(each) for each in content["reports"]]
 
 
 def page() -> str:
     """RESULTS.md as it should be."""
-    return render(kept(), _content()["machine"])
+    return render(kept())
 
 
-def _content() -> dict[str, Any]:
-    return dict(json.loads(KEPT.read_text())) if KEPT.exists() else {"machine": [], "reports": []}
-
-
-def render(reports: Sequence[Report], machine: Iterable[str]) -> str:
+def render(reports: Sequence[Report]) -> str:
     """The page, in Markdown. A report that may not be believed is named, without a figure of its."""
     lines = ["# Figures", "", "Written by `make bench` from `results.json`; nothing here is edited by hand.", ""]
     believed = [report for report in reports if not doubts(report)]
-    lines += [*machine, *_commits(believed), "", *_summary(believed)]
+    lines += [*_origins(believed), "", *_summary(believed)]
     for report in reports:
         lines += ["", f"## {report.title}", "", report.what, "", *_section(report)]
     return "\n".join(lines) + "\n"
@@ -67,12 +64,17 @@ def _origin(report: Report) -> str:
     )
 
 
-def _commits(reports: Sequence[Report]) -> list[str]:
-    """One commit for all, or which were measured at which, and what has not been measured."""
-    by_commit: dict[str, list[str]] = {}
-    for report in reports:
-        by_commit.setdefault(_known(report).commit, []).append(report.name)
-    lines = [f"- commit {commit}: {', '.join(names)}" for commit, names in by_commit.items()]
+def _origins(reports: Sequence[Report]) -> list[str]:
+    """What was measured on which machine, with which software and at which commit; and what has not been measured."""
+    lines = []
+    for what in ("hardware", "software", "commit"):
+        found: dict[str, list[str]] = {}
+        for report in reports:
+            found.setdefault(getattr(_known(report), what) or "not kept", []).append(report.name)
+        everywhere = len(found) == 1
+        lines += [
+            f"- {what}: {each}" + ("" if everywhere else f": {', '.join(names)}") for each, names in found.items()
+        ]
     missing = [name for name in CASES if name not in {report.name for report in reports}]
     return lines + ([f"- **not measured yet**: {', '.join(missing)}"] if missing else [])
 

@@ -87,7 +87,7 @@ def check(name: str, found: Report) -> None:
     assert Report.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert any("tiny run" in doubt for doubt in trust.doubts(found))
     with pytest.raises(ValueError, match=f"{name} gives no figure"):
-        report.keep(found, [])
+        report.keep(found)
 
 
 def test_live_events_come_until_they_are_stopped(world: World) -> None:

@@ -16,7 +16,7 @@ from benchmarks.figures import Figure, Origin, Report, Sample, ratios
 from benchmarks.trust import commit_of
 
 pytestmark = pytest.mark.unit
-ORIGIN = Origin("abc123", "2026-11-23 12:00 UTC", "full", 0.02)
+ORIGIN = Origin("abc123", "2026-11-23 12:00 UTC", "full", 0.02, hardware="one, 2 cores", software="Python 3")
 GOOD = Report(
     "batch",
     "A rebuild",
@@ -44,21 +44,29 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_may_be_believed_is_kept_and_shown(results: Path) -> None:
-    report.keep(GOOD, ["- machine: one"])
+    report.keep(GOOD)
     assert report.kept() == [GOOD]
     page = report.page()
-    assert "commit abc123: batch" in page
+    assert "- hardware: one, 2 cores\n- software: Python 3\n- commit: abc123\n" in page
     assert "speed (`batch.speed`): 1.00, 0.90 to 1.20, target at least 0.95: met" in page
     assert "**not measured yet**: landing, " in page
+
+
+def test_what_was_measured_elsewhere_is_named(results: Path) -> None:
+    report.keep(GOOD)
+    report.keep(replace(GOOD, name="speed", origin=replace(ORIGIN, hardware="another, 2 cores", software="")))
+    page = report.page()
+    assert "- hardware: one, 2 cores: batch\n- hardware: another, 2 cores: speed\n" in page
+    assert "- software: not kept: speed\n- commit: abc123\n" in page
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_may_not_be_believed_gives_no_figure(results: Path, name: str) -> None:
     bad, reason = BAD[name]
     with pytest.raises(ValueError, match=reason):
-        report.keep(bad, [])
+        report.keep(bad)
     assert not results.exists()
-    page = report.render([bad], [])
+    page = report.render([bad])
     assert "**No figure**" in page
     assert reason in page
     assert "1.00" not in page
