@@ -74,7 +74,7 @@ def _live(world: World, views: Sequence[str], name: str) -> Live:
         with _memory_watched(settings, live, after=warm), sending(settings, world, events, file) as thread:
             sights = watch(settings, views, thread, held + events.height)
         live.notes.append(check(settings, views))
-        _measure(settings, live, sights, file, float(warm), world)
+        _measure(settings, live, sights, file, int(RATE) * warm, world)
     return live
 
 
@@ -102,11 +102,11 @@ def _memory_watched(settings: Settings, live: Live, after: float) -> Iterator[No
 
 
 def _measure(
-    settings: Settings, live: Live, sights: dict[str, list[Sight]], file: Path, warm: float, world: World
+    settings: Settings, live: Live, sights: dict[str, list[Sight]], file: Path, warm: int, world: World
 ) -> None:
+    """The ``warm`` first records are left out."""
     topic = world.topic.name
-    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
-    sent = sent.filter(pl.col("append_time") >= sent["append_time"].min() + pl.duration(seconds=warm))
+    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"]).sort("append_time")[warm:]
     landings = committed(landing_table(settings, topic), topic)
     live.landed = summary(latencies(sent, landings))
     begin = sent["append_time"].min().timestamp()  # type: ignore[union-attr]

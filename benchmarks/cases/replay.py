@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from anabranch.change.replay.state import PUBLISHED, ReplayState, list_states
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka import Producer
+from anabranch.ingest.kafka.admin import end_offsets
 from anabranch.lake import latest_commit
 from anabranch.lake.layout import VersionRef
 from anabranch.operate.runtime.environment import environment
@@ -72,7 +73,11 @@ class Seconds:
 
     @property
     def records(self) -> int:
-        return int(RATE * (self.warm + self.alone + self.beside))
+        return self.records_before + int(RATE * self.beside)
+
+    @property
+    def records_before(self) -> int:
+        return int(RATE * (self.warm + self.alone))
 
 
 @dataclass
@@ -121,16 +126,26 @@ def _beside(world: World, seconds: Seconds) -> Live:
         with Producer(settings, world.declared) as producer:
             publish(producer, history, files[0], Sending())
         _until_level(settings, world.topic.name, held + history.height)
-        with sending(settings, world, live, files[1]) as thread, _replayed(settings, thread, seconds, share) as stretch:
+
+        def sent_alone() -> None:
+            time.sleep(seconds.warm + seconds.alone)
+            _until_sent(settings, world, held + history.height + seconds.records_before)
+
+        with (
+            sending(settings, world, live, files[1]) as thread,
+            _replayed(settings, thread, sent_alone, share) as stretch,
+        ):
             sights = watch(settings, (VIEW,), thread, held + events.height)
         told = check(settings, (VIEW,))
-        return _measured(settings, sights[VIEW], files[1], stretch, told, seconds.warm)
+        return _measured(settings, sights[VIEW], files[1], stretch, told, int(RATE * seconds.warm))
 
 
 @contextmanager
-def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, share: float) -> Iterator[Stretch]:
-    """A replay while records come, with a stretch without one before. What is left of it behind the last record is
-    walked with all cores: it is published all the same."""
+def _replayed(
+    settings: Settings, sending: threading.Thread, begin: Callable[[], None], share: float
+) -> Iterator[Stretch]:
+    """A replay while records come, once ``begin`` returns. What is left of it behind the last record is walked with all
+    cores: it is published all the same."""
     ref = VersionRef(settings, VIEW, 1)
     stretch = Stretch()
     program = [
@@ -144,7 +159,7 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
     program += ["--share", f"{share}"]
 
     def work() -> None:
-        time.sleep(seconds.warm + seconds.alone)
+        begin()
         stretch.begun, log = time.time(), settings.home / "replay.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -169,6 +184,15 @@ def _replayed(settings: Settings, sending: threading.Thread, seconds: Seconds, s
         yield stretch
 
 
+def _until_sent(settings: Settings, world: World, records: int) -> None:
+    """However late a busy machine sends its first one."""
+    deadline = time.monotonic() + PATIENCE
+    while sum(end_offsets(settings, world.topic.in_kafka).values()) < records:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{records} records have not been sent")
+        time.sleep(0.2)
+
+
 def _until_level(settings: Settings, topic: str, records: int) -> None:
     deadline = time.monotonic() + 600
     while True:
@@ -182,13 +206,12 @@ def _until_level(settings: Settings, topic: str, records: int) -> None:
 
 
 def _measured(settings: Settings, sights: Sequence[Sight], file: Path, stretch: Stretch, told: str, warm: int) -> Live:
-    """Each live record belongs to the stretch in which it was appended. A publication ends its replay: what was
-    appended in the five seconds before waits for the stream that starts again, and is told apart."""
-    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"])
+    """Each live record but the ``warm`` first belongs to the stretch in which it was appended. A publication ends its
+    replay: what was appended in the five seconds before waits for the stream that starts again, and is told apart."""
+    sent = pl.read_parquet(file, columns=["partition", "offset", "append_time"]).sort("append_time")[warm:]
     at = pl.col("append_time").dt.epoch("us") / 1e6
-    begin = sent.select(at.min()).item() + warm
     shown = list_states(VersionRef(settings, VIEW, 1))[-1].updated_ms / 1000
-    quietly = sent.filter(at.is_between(begin, stretch.begun))
+    quietly = sent.filter(at <= stretch.begun)
     busily = sent.filter(at.is_between(stretch.begun, min(stretch.ended, shown - 5)))
     around = _of(sent.filter(at.is_between(shown - 5, shown + 5)), sights)
     notes = [told]
