@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from anabranch.certify._checks import Check, half_checks, landing_checks
+from anabranch.certify._checks import Check, half_checks
 from anabranch.certify._run_checks import CheckResult, Subject, run_checks
 from anabranch.certify.certificates import newest_certificates
 from anabranch.certify.data_docs import write_documents
@@ -174,15 +174,6 @@ def test_landing_is_not_judged_by_bounds_that_its_topic_got_later(
     assert dict(verdict.refused) == {}
 
 
-def test_an_event_lies_on_its_date(spark: SparkSession) -> None:
-    (on_date,) = (check for check in landing_checks() if check.name == "event_time_on_its_date")
-    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
-    rows = [(DAYS[0], "valid", noon), (DAYS[1], "valid", noon), (DAYS[1], "duplicate", noon), (DAYS[2], "loaded", None)]
-    frame = spark.createDataFrame(rows, "partition_date date, decision string, event_time timestamp")
-    (found,) = run_checks(spark, [Subject("landing", frame, [on_date])])
-    assert found.offending == {DAYS[1]: 1, DAYS[2]: 1}
-
-
 def test_null_is_a_key_of_its_own(spark: SparkSession) -> None:
     rows = [(DAYS[0], None, "x"), (DAYS[0], "JFK", "x"), (DAYS[1], None, "x"), (DAYS[1], None, "y")]
     frame = spark.createDataFrame(rows, "partition_date date, origin string, more string")
@@ -204,40 +195,6 @@ def test_a_check_that_breaks_counts_as_failed_and_the_others_are_asked(spark: Sp
     assert (small.offending, small.rows, small.error) == ({DAYS[1]: 2}, 3, "")
     assert (there.failed, there.concerns(DAYS[1])) == (False, None)
     assert spark.catalog.listTables() == []
-
-
-def test_the_screen_of_offsets_finds_each_that_is_there_twice_and_no_other(spark: SparkSession) -> None:
-    """The days are those of the exact query: 126 offsets share three groups of the screen."""
-    unique = next(check for check in landing_checks() if check.name == "offsets_unique")
-    every = [(DAYS[offset % 2], partition, offset, None) for partition in (0, 1) for offset in range(130)]
-    again = [(DAYS[2], 1, 63, None), (DAYS[2], 0, 5, "released"), (DAYS[0], 0, 129, None)]
-    columns = "partition_date date, partition int, offset long, released_from string"
-
-    def asked(rows: list[tuple[Any, ...]]) -> dict[date | None, int]:
-        frame = spark.createDataFrame(rows, columns)
-        (found,) = run_checks(spark, [Subject("landing", frame, [unique])])
-        return dict(found.offending)
-
-    assert asked(every) == {}
-    assert asked([*every, again[1]]) == {}, "a released record lies beside the one that it was"
-    assert asked([*every, *again]) == {DAYS[0]: 1, DAYS[1]: 1}
-
-
-def test_conditions_count_each_row_once_though_a_screen_groups_the_rows_too(spark: SparkSession) -> None:
-    checks = [check for check in landing_checks() if check.name in ("offsets_unique", "topic_not_null")]
-    days = (*DAYS[:2], None)  # a quarantined record may have no day
-    rows = [(days[n % 3], 0, n, None, None if n < 70 else "flights") for n in range(210)]
-    columns = "partition_date date, partition int, offset long, released_from string, topic string"
-
-    def asked(more: list[tuple[Any, ...]]) -> dict[str, tuple[int, dict[date | None, int]]]:
-        frame = spark.createDataFrame([*rows, *more], columns)
-        found = run_checks(spark, [Subject("landing", frame, checks)])
-        return {check.check: (check.rows, dict(check.offending)) for check in found}
-
-    missing = {DAYS[0]: 24, DAYS[1]: 23, None: 23}
-    assert asked([]) == {"topic_not_null": (210, missing), "offsets_unique": (210, {})}
-    twice = asked([(DAYS[2], 0, 200, None, "flights")])
-    assert twice == {"topic_not_null": (211, missing), "offsets_unique": (211, {DAYS[2]: 1})}
 
 
 def test_the_documents_show_every_check_and_where_it_failed(settings: Settings) -> None:
