@@ -37,8 +37,7 @@ DEFECTS = [
 
 def test_an_event_lies_on_its_date(spark: SparkSession) -> None:
     (on_date,) = (check for check in landing_checks() if check.name == "event_time_on_its_date")
-    noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
-    rows = [(DAYS[0], "valid", noon), (DAYS[1], "valid", noon), (DAYS[1], "duplicate", noon), (DAYS[2], "loaded", None)]
+    rows = [(DAYS[0], "valid", NOON), (DAYS[1], "valid", NOON), (DAYS[1], "duplicate", NOON), (DAYS[2], "loaded", None)]
     frame = spark.createDataFrame(rows, "partition_date date, decision string, event_time timestamp")
     (found,) = run_checks(spark, [Subject("landing", frame, [on_date])])
     assert found.offending == {DAYS[1]: 1, DAYS[2]: 1}
