@@ -32,6 +32,18 @@ SLEEPS = "import time; time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 )
+FORKING = """
+import os, signal, time
+
+def fork(*_):
+    if os.fork():
+        os._exit(0)
+
+signal.signal(signal.SIGTERM, fork)
+print("up", flush=True)
+while True:
+    time.sleep(1)
+"""
 PARENT = f"""
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], %s)
@@ -411,6 +423,16 @@ def test_stop_kills_what_does_not_listen(settings: Settings) -> None:
     _printed(Path(record.log))
     _stop_services.stop(settings)
     assert not _lives(record.pid)
+
+
+def test_stop_ends_what_is_forked_while_it_stops(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process of this part leaves another one behind as it ends, as a worker does that begins a task."""
+    record = recorded(settings, part(settings, "forking", FORKING))
+    _printed(Path(record.log))
+    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 0.5)
+    assert _stop_services.stop(settings) == ["forking"]
+    assert process_registry.family(record) == []
+    assert process_registry.read(settings) == {}
 
 
 def test_what_outlives_its_kill_keeps_its_record(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,18 +78,20 @@ def _end_alone(record: Record) -> None:
 
 
 def _sweep(record: Record, members: list[psutil.Process]) -> None:
-    """Sends SIGTERM, then SIGKILL, to what outlived its service: Airflow tasks, the JVM of a Python process."""
-    left = {p.pid: p for p in [*members, *process_registry.family(record)] if _alive(p)}
-    for number, seconds in ((signal.SIGTERM, LEFTOVER_SECONDS), (signal.SIGKILL, LEFTOVER_SECONDS)):
-        for process in left.values():
-            _send(process, number)
-        deadline = time.monotonic() + seconds
-        while left and time.monotonic() < deadline:
+    """Sends SIGTERM, then SIGKILL, to what outlived its service: Airflow tasks, the JVM of a Python process; and to
+    what is forked meanwhile."""
+    left = {p.pid: p for p in members}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        told, deadline = set[int](), time.monotonic() + LEFTOVER_SECONDS
+        while time.monotonic() < deadline:
+            left |= {p.pid: p for p in process_registry.family(record)}
             left = {pid: p for pid, p in left.items() if _alive(p)}
-            if left:
-                time.sleep(0.05)
-        if not left:
-            return
+            if not left:
+                return
+            for pid in left.keys() - told:
+                _send(left[pid], number)
+            told |= left.keys()
+            time.sleep(0.05)
 
 
 def _alive(process: psutil.Process) -> bool:
