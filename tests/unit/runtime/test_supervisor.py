@@ -429,7 +429,7 @@ def test_stop_ends_what_is_forked_while_it_stops(settings: Settings, monkeypatch
     """Each process of this part leaves another one behind as it ends, as a worker does that begins a task."""
     record = recorded(settings, part(settings, "forking", FORKING))
     _printed(Path(record.log))
-    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 0.5)
+    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 2.0)
     assert _stop_services.stop(settings) == ["forking"]
     assert process_registry.family(record) == []
     assert process_registry.read(settings) == {}
