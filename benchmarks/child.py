@@ -44,6 +44,7 @@ def measured(name: str, world: World) -> Report:
     """Run one benchmark, and record where, when and beside what."""
     patience = 120.0 if world.size == "full" else 0.0
     busy, begun = busy_share(patience, look=5.0 if world.size == "full" else 0.1), datetime.now(UTC)
+    speed = machine.speed() if world.size == "full" else ()
     run: Callable[[World], Report] = importlib.import_module(CASES[name].module).run
     with stolen_share() as stolen:
         report = run(world)
@@ -56,6 +57,7 @@ def measured(name: str, world: World) -> Report:
         round(stolen[0], 3),
         machine.hardware(),
         machine.software(world.settings),
+        speed,
     )
     return replace(report, origin=origin)
 

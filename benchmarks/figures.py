@@ -72,8 +72,8 @@ class Figure:
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where and when a report was measured. ``busy``: the share of all cores that was in use just before; ``stolen``:
-    the share of the cores' time that the host gave to other machines during the run; ``hardware`` and ``software``: as
-    ``benchmarks.machine`` says, empty where that wasn't kept."""
+    the share of the cores' time that the host gave to other machines during the run; ``hardware``, ``software`` and
+    ``speed`` (before the run): as ``benchmarks.machine`` says, empty where that wasn't kept."""
 
     commit: str
     when: str
@@ -82,6 +82,7 @@ class Origin:
     stolen: float = 0.0
     hardware: str = ""
     software: str = ""
+    speed: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,13 @@ class Report:
                 ),
                 "figures": tuple(Figure(**{**f, "values": tuple(f["values"])}) for f in content["figures"]),
                 "notes": tuple(content["notes"]),
-                "origin": Origin(**content["origin"]) if content["origin"] else None,
+                "origin": _origin(content["origin"]) if content["origin"] else None,
             }
         )
+
+
+def _origin(content: Mapping[str, Any]) -> Origin:
+    return Origin(**{**content, "speed": tuple(content.get("speed", ()))})
 
 
 Samples = Mapping[str, Sequence[Sample]]

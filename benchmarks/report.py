@@ -60,8 +60,15 @@ def _origin(report: Report) -> str:
     counts = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     return (
         f"Commit {report.origin.commit}, {report.origin.when}; {counts} runs; before: {report.origin.busy:.0%} of the "
-        f"cores in use; {report.origin.stolen:.0%} of the time stolen by the host."
+        f"cores in use; {report.origin.stolen:.0%} of the time stolen by the host{_speed(report.origin)}."
     )
+
+
+def _speed(origin: Origin) -> str:
+    if not origin.speed:
+        return ""
+    one, every = origin.speed
+    return f"; speed of the machine: {one:.0f} MB/s packed by one core, {every:.0f} by all"
 
 
 def _origins(reports: Sequence[Report]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -37,7 +38,7 @@ VIEW = "departure_delays"
 
 
 def run(world: World) -> Report:
-    seconds = world.pick(Seconds(1, 1, 3), Seconds(25, 40, 60), Seconds(25, 90, 210))
+    seconds = world.pick(Seconds(1, 1, 3), Seconds(25, 40, 60), Seconds(25, 90, 420))
     live = _beside(world, seconds)
     quiet = live.p95_alone
     times = tuple(p95 / median(quiet) for p95 in live.p95_beside)
@@ -47,8 +48,8 @@ def run(world: World) -> Report:
         "A replay beside the live stream",
         f"`{VIEW}` replayed over {_days(world)} days beside its live stream at {RATE:,.0f} events/s, at the default "
         f"share ({DEFAULT_SHARE:.0%} of the cores, lowest priority): records of {seconds.alone} s without a replay "
-        "against those that came while it ran, by seconds from the append until they could be read. A figure's runs "
-        f"are {WINDOWS} windows of either time.",
+        "against those that came while it ran, by seconds from the append until they could be read. The runs of "
+        f"freshness are {WINDOWS} windows of either time, those of the multiple are the replay's slices.",
         (_waits(live), _replay(live.replay)),
         (
             Figure("replay.real_time", "multiple of real time", live.paces, digits=0, limit=20.0),
@@ -95,10 +96,11 @@ class Stretch:
             self.progress.append(known[-1])
 
     def paces(self) -> tuple[float, ...]:
-        """Multiples of real time, of WINDOWS parts of the progress."""
-        marks = [self.progress[len(self.progress) * n // WINDOWS] for n in range(WINDOWS)] if self.progress else []
-        pairs = zip(marks, [*marks[1:], self.replay], strict=False)
-        parts = [(b.event_seconds - a.event_seconds, b.seconds - a.seconds) for a, b in pairs]
+        """Multiples of real time, of each part of the progress: a slice, with the pause behind the one before."""
+        parts = [
+            (after.event_seconds - before.event_seconds, after.seconds - before.seconds)
+            for before, after in pairwise([ReplayState(VIEW, 1, ""), *self.progress])
+        ]
         return tuple(events / seconds for events, seconds in parts if seconds > 0)
 
 

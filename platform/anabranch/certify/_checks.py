@@ -48,7 +48,8 @@ class Check:
     """One check. Has either ``offends``, a condition that no row may meet, or ``query``, which reads ``{rows}`` and
     returns one row (partition_date, offending) per failing partition.
 
-    ``screen``: the query runs only if this fails. One check of a table may have one.
+    ``screen``: the query runs only if this fails. One check of a table may have one. ``rare``: the condition is one
+    that the files' own statistics (nulls, bounds) can rule out for a whole row group: only the other groups are read.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Check:
     offends: str = ""
     query: str = ""
     screen: Screen | None = None
+    rare: bool = False
 
     @property
     def standalone_query(self) -> str:
@@ -72,7 +74,7 @@ def landing_checks() -> list[Check]:
     first = "released_from IS NULL"
     return [
         *(
-            Check(f"{name}_not_null", f"Every landed record has its {name}.", f"`{name}` IS NULL")
+            Check(f"{name}_not_null", f"Every landed record has its {name}.", f"`{name}` IS NULL", rare=True)
             for name in COORDINATES
         ),
         Check(
@@ -82,6 +84,7 @@ def landing_checks() -> list[Check]:
             f"decision NOT IN ('{VALID}', '{LOADED}', '{QUARANTINED}', '{DUPLICATE}', '{TOMBSTONE}') "
             f"OR (decision IN ('{VALID}', '{TOMBSTONE}') AND partition < 0) "
             f"OR (decision = '{LOADED}' AND partition >= 0)",
+            rare=True,
         ),
         Check(
             "offsets_unique",
@@ -106,9 +109,10 @@ def landing_checks() -> list[Check]:
             "decisions_complete",
             "A valid record has its late flag, a loaded one has none; both have type, id and source; a quarantined one "
             "has its reason.",
-            f"({IS_EVENT} AND ((late IS NULL) <> (decision = '{LOADED}') OR type IS NULL OR event_id IS NULL "
-            "OR source IS NULL)) "
+            f"({IS_EVENT} AND (type IS NULL OR event_id IS NULL OR source IS NULL)) "
+            f"OR (decision = '{VALID}' AND late IS NULL) OR (decision = '{LOADED}' AND late IS NOT NULL) "
             f"OR (decision = '{QUARANTINED}' AND reason IS NULL)",
+            rare=True,
         ),
     ]
 

@@ -120,7 +120,9 @@ def _run_together(spark: SparkSession, tables: Sequence[_Registered]) -> tuple[C
     queries = []
     for table in tables:
         own = {numbers[id(table), check.name]: check for check in table.subject.checks}
-        conditions = {number: check.offends for number, check in own.items() if check.offends}
+        conditions = {n: check.offends for n, check in own.items() if check.offends and not check.rare}
+        if rare := {number: check.offends for number, check in own.items() if check.rare}:
+            queries.append(table.sql(_rare_query(rare)))
         screens = {number: check.screen for number, check in own.items() if check.screen}
         queries.append(table.sql(_condition_query(sizes[id(table)], conditions, screens)))
         templates = {number: check.query for number, check in own.items() if check.query and not check.screen}
@@ -164,6 +166,17 @@ def _condition_query(size: int, conditions: Mapping[int, str], screens: Mapping[
     )
     failing = f"SELECT *, IF(of_screen, 1L, 0L) AS s FROM ({summed}) WHERE NOT of_screen OR {screen.fails}"
     return _stacked({**numbers, number: "s"}, failing)
+
+
+def _rare_query(conditions: Mapping[int, str]) -> str:
+    """Return a query that counts the rows of each partition that meet each condition. Its filter is what Spark can hold
+    against the statistics of each row group, before it reads one."""
+    counts = {f"c{number}": f"count_if({condition})" for number, condition in conditions.items()}
+    rows = (
+        f"SELECT {PARTITION_DATE}, {_columns(counts)} FROM {{rows}} "
+        f"WHERE {' OR '.join(f'({condition})' for condition in conditions.values())} GROUP BY {PARTITION_DATE}"
+    )
+    return _stacked({number: f"c{number}" for number in conditions}, rows)
 
 
 def _columns(columns: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -28,19 +28,34 @@ _FILE: Final = "_anabranch_file"
 
 
 def table_rows(
-    spark: SparkSession, table: DeltaTable, wanted: Callable[[date | None], bool] | None = None
+    spark: SparkSession,
+    table: DeltaTable,
+    wanted: Callable[[date | None], bool] | None = None,
+    *,
+    at_most: tuple[str, int] | None = None,
+    partition_column: bool = True,
 ) -> DataFrame:
     """The rows of ``table`` at the version that it was opened at. ``wanted`` selects values of the partition column (a
-    date); files of other partitions aren't opened.
+    date); files of other partitions aren't opened. ``at_most``: an integer column and its largest value; where the
+    files' statistics decide for all rows of each file, Spark doesn't read the column for it. Without
+    ``partition_column`` the rows don't have it: it costs each row some work.
 
     delta-rs already knows the files. Spark's Delta reader finds them with jobs over the log, which take three seconds
     in a cold engine. The partition value is taken from the file's path, as any other reader does.
     """
-    partition_by = table.metadata().partition_columns
-    return file_rows(spark, table, _files(table, partition_by[0] if partition_by else None, wanted))
+    files, decided = _files(table, wanted, at_most)
+    rows = file_rows(spark, table, files, partition_column=partition_column)
+    return rows if decided or at_most is None else rows.where(f"`{at_most[0]}` <= {int(at_most[1])}")
 
 
-def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file_column: str = "") -> DataFrame:
+def file_rows(
+    spark: SparkSession,
+    table: DeltaTable,
+    paths: Sequence[str],
+    file_column: str = "",
+    *,
+    partition_column: bool = True,
+) -> DataFrame:
     """The rows of these data files of ``table`` (paths relative to it). ``file_column`` names an additional column with
     the URI of each row's file."""
     from pyspark.sql import functions as F
@@ -49,6 +64,8 @@ def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     partition_by = table.metadata().partition_columns
     stored = StructType([field for field in schema if field.name not in partition_by])
+    if not partition_column:
+        schema, partition_by = stored, []
     folder = folder_of(table)
     files = [str(data_path(folder, path)) for path in paths]
     if not files:
@@ -61,13 +78,31 @@ def file_rows(spark: SparkSession, table: DeltaTable, paths: Sequence[str], file
     return rows.select(*(F.col(f"`{name}`") for name in schema.names), *extra)
 
 
-def _files(table: DeltaTable, partition_by: str | None, wanted: Callable[[date | None], bool] | None) -> list[str]:
+def _files(
+    table: DeltaTable, wanted: Callable[[date | None], bool] | None, at_most: tuple[str, int] | None
+) -> tuple[list[str], bool]:
+    """The files that may have such rows, and whether their statistics say that each of their rows is ``at_most``."""
     listed = pa.table(table.get_add_actions(flatten=True))
-    paths: list[str] = listed["path"].to_pylist()
-    if partition_by is None or wanted is None:
-        return paths
-    days = listed[f"partition.{partition_by}"].to_pylist()
-    return [path for path, day in zip(paths, days, strict=True) if wanted(day)]
+    partition_by = table.metadata().partition_columns
+    if partition_by and wanted is not None:
+        days = listed[f"partition.{partition_by[0]}"].to_pylist()
+        listed = listed.filter(pa.array([wanted(day) for day in days], pa.bool_()))
+    if at_most is None:
+        return listed["path"].to_pylist(), True
+    column, largest = at_most
+    paths, decided = list[str](), True
+    known = (f"min.{column}", f"max.{column}", f"null_count.{column}")
+    for path, least, greatest, nulls in zip(*_values(listed, "path", *known), strict=True):
+        if least is None or least <= largest:
+            paths.append(path)
+            decided = decided and nulls == 0 and greatest is not None and greatest <= largest
+    return paths, decided
+
+
+def _values(listed: pa.Table, *columns: str) -> list[list[Any]]:
+    """The values of each column; nulls for one that no file has."""
+    known = set(listed.column_names)
+    return [listed[name].to_pylist() if name in known else [None] * len(listed) for name in columns]
 
 
 def parquet_source(files: Sequence[str | Path], partition_by: str | None) -> str:

@@ -15,7 +15,7 @@ from anabranch.lake.commits import append, create, widen
 from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.frames import table_rows
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from support.landed_sample import Event, Landing
 
 if TYPE_CHECKING:
@@ -84,6 +84,44 @@ def test_files_of_other_partitions_are_left_out(
     assert len(rows.inputFiles()) == (
         0 if sql == "false" else len(by_delta(spark, landing.uri).where(sql).inputFiles())
     )
+
+
+def test_files_of_later_epochs_are_left_out_and_no_row_of_the_others_is_asked(
+    spark: SparkSession, landing: Landing
+) -> None:
+    """Each file is of one epoch, and its statistics say of which."""
+    rows = table_rows(spark, DeltaTable(landing.uri), at_most=("epoch", 7))
+    expected = by_delta(spark, landing.uri).where("epoch <= 7")
+    same(rows, expected)
+    assert 0 < len(rows.inputFiles()) == len(expected.inputFiles())
+    assert "epoch#" not in plan(rows.select("offset"))
+
+
+@pytest.mark.parametrize("statistics", ["32", "0"])
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [1, None, 2], [1, None, 3], [2, 2], [3, 3], [None, None]])
+def test_rows_of_files_whose_statistics_do_not_decide_are_asked(
+    spark: SparkSession, tmp_path: Path, numbers: list[int | None], statistics: str
+) -> None:
+    """Also where an older version, or somebody else, has written a file without them."""
+    for each in ([1, 2], numbers):
+        rows = pa.table({"n": each, "day": [DAYS[0]] * len(each)}, pa.schema([("n", pa.int64()), ("day", pa.date32())]))
+        kept = {"delta.dataSkippingNumIndexedCols": statistics}
+        write_deltalake(tmp_path, rows, partition_by=["day"], mode="append", configuration=kept)
+    found = table_rows(spark, DeltaTable(tmp_path), at_most=("n", 2))
+    same(found, by_delta(spark, str(tmp_path)).where("n <= 2"))
+
+
+def test_rows_without_their_partition_do_not_ask_for_their_file(spark: SparkSession, landing: Landing) -> None:
+    rows = table_rows(spark, DeltaTable(landing.uri), {DAYS[1]}.__contains__, partition_column=False)
+    same(rows, by_delta(spark, landing.uri).where(f"event_date = DATE '{DAYS[1]}'").drop("event_date"))
+    dated = table_rows(spark, DeltaTable(landing.uri)).select("offset", "event_date")
+    assert "file_path" in plan(dated)
+    assert "file_path" not in plan(rows.select("offset"))
+    assert "_metadata" not in plan(rows.select("offset"))
+
+
+def plan(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().executedPlan().toString())
 
 
 def test_an_older_version_has_the_rows_and_columns_that_it_had(spark: SparkSession, landing: Landing) -> None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from benchmarks import fairness, report
+from benchmarks import fairness, machine, report
+from benchmarks.cases.replay import Stretch
 from benchmarks.figures import Figure, Origin, Report, Sample, ratios
 from benchmarks.trust import commit_of
 
@@ -58,6 +59,22 @@ def test_what_was_measured_elsewhere_is_named(results: Path) -> None:
     page = report.page()
     assert "- hardware: one, 2 cores: batch\n- hardware: another, 2 cores: speed\n" in page
     assert "- software: not kept: speed\n- commit: abc123\n" in page
+
+
+def test_the_machine_s_own_speed_is_kept_and_shown(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_HASHES", 1 << 10)
+    one, every = machine.speed()
+    assert 0 < one < every * 2
+    report.keep(replace(GOOD, origin=replace(ORIGIN, speed=(17.8, 35.9))))
+    assert report.kept()[0].origin == replace(ORIGIN, speed=(17.8, 35.9))
+    assert "stolen by the host; speed of the machine: 18 MB/s packed by one core, 36 by all." in report.page()
+
+
+def test_each_slice_of_a_replay_is_a_value_with_the_pause_before_it() -> None:
+    stretch = Stretch()
+    for done, event_seconds, seconds in ((10, 400.0, 4.0), (10, 400.0, 5.0), (50, 1_000.0, 10.0), (90, 1_100.0, 20.0)):
+        stretch.note([replace(stretch.replay, done=done, event_seconds=event_seconds, seconds=seconds)])
+    assert stretch.paces() == (100.0, 100.0, 10.0)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -97,14 +97,20 @@ def events_at(
         table = delta_table(landing.get(topic.name) or landing_table(view.settings, topic.name))
         epoch = cut.epoch(topic.name)
         check_known_at(table, topic, epoch)
-        rows = table_rows(spark, table, _date_filter(view.definition, partitions))
-        known = loaded.get(topic.name, 0)
-        return events_of(rows, view.definition, late=late, loaded=known).where(f"epoch <= {int(epoch)}")
+        rows = table_rows(
+            spark,
+            table,
+            _date_filter(view.definition, partitions),
+            at_most=("epoch", epoch),
+            partition_column=bool(view.definition.tables),
+        )
+        return events_of(rows, view.definition, late=late, loaded=loaded.get(topic.name, 0))
 
     events = union_topics(view.topics, landed)
     if view.definition.closes:
         events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(view, cut)))
-    return events if partitions is None else prune(events, view.definition, partitions)
+    # Without ``tables`` the files are those of the days that are needed, and of no others.
+    return prune(events, view.definition, partitions) if partitions is not None and view.definition.tables else events
 
 
 def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
