@@ -12,11 +12,13 @@ import pytest
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, create, widen
-from anabranch.lake.cut import Cut
+from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.frames import table_rows
+from anabranch.views.model.handle import ViewHandle
+from anabranch.views.selection.inputs import events_at
 from deltalake import DeltaTable, write_deltalake
-from support.landed_sample import Event, Landing
+from support.landed_sample import FLIGHTS, Event, Landing, sample_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +111,21 @@ def test_rows_of_files_whose_statistics_do_not_decide_are_asked(
         write_deltalake(tmp_path, rows, partition_by=["day"], mode="append", configuration=kept)
     found = table_rows(spark, DeltaTable(tmp_path), at_most=("n", 2))
     same(found, by_delta(spark, str(tmp_path)).where("n <= 2"))
+
+
+@pytest.mark.parametrize("by_files", [True, False])
+def test_who_checks_asks_each_row_whatever_the_log_says(
+    spark: SparkSession, landing: Landing, monkeypatch: pytest.MonkeyPatch, by_files: bool
+) -> None:
+    """Here it says of every file that its rows are of epoch 0: what was computed by that shows."""
+    cut = Cut({"flights": Position(7, {})})
+    monkeypatch.setattr("anabranch.lake.frames._values", lambda listed, path, *_: [
+        listed[path].to_pylist(), *([0] * len(listed) for _ in range(3))
+    ])  # fmt: skip
+    view = ViewHandle(landing.settings, sample_views().get("departure_delays"), FLIGHTS)
+    found = events_at(spark, view, cut, DAYS, late=True, by_files=by_files).select("offset", "epoch")
+    right = by_delta(spark, landing.uri).where("epoch <= 7").select("offset", "epoch")
+    assert (found.count() == right.count()) is not by_files
 
 
 def test_rows_without_their_partition_do_not_ask_for_their_file(spark: SparkSession, landing: Landing) -> None:
