@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from anabranch.lake.files import footer_bounds, parquet_file
 from anabranch.lake.log.delta_tables import data_path, folder_of
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ _DATE_OF_FILE = (
     "try_cast(CAST(substring(CAST(_metadata.file_path AS BINARY), "
     "octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - 10, 10) AS STRING) AS DATE)"
 )
+
+_FOOTERS_AT_ONCE: Final = 8
 
 _FILE: Final = "_anabranch_file"
 
@@ -37,15 +42,20 @@ def table_rows(
 ) -> DataFrame:
     """The rows of ``table`` at the version that it was opened at. ``wanted`` selects values of the partition column (a
     date); files of other partitions aren't opened. ``at_most``: an integer column and its largest value; where the
-    files' statistics decide for all rows of each file, Spark doesn't read the column for it. Without
-    ``partition_column`` the rows don't have it: it costs each row some work.
+    files' footers decide for all rows of each file, Spark doesn't read the column for it. The table's log, which other
+    writers may have given wrong bounds, isn't asked. Without ``partition_column`` the rows don't have it: it costs each
+    row some work.
 
     delta-rs already knows the files. Spark's Delta reader finds them with jobs over the log, which take three seconds
     in a cold engine. The partition value is taken from the file's path, as any other reader does.
     """
-    files, decided = _files(table, wanted, at_most)
+    files = _files(table, wanted)
+    if at_most is None:
+        return file_rows(spark, table, files, partition_column=partition_column)
+    column, largest = at_most
+    files, decided = _files_at_most(table, files, column, largest)
     rows = file_rows(spark, table, files, partition_column=partition_column)
-    return rows if decided or at_most is None else rows.where(f"`{at_most[0]}` <= {int(at_most[1])}")
+    return rows if decided else rows.where(f"`{column}` <= {int(largest)}")
 
 
 def file_rows(
@@ -78,31 +88,38 @@ def file_rows(
     return rows.select(*(F.col(f"`{name}`") for name in schema.names), *extra)
 
 
-def _files(
-    table: DeltaTable, wanted: Callable[[date | None], bool] | None, at_most: tuple[str, int] | None
-) -> tuple[list[str], bool]:
-    """The files that may have such rows, and whether their statistics say that each of their rows is ``at_most``."""
+def _files(table: DeltaTable, wanted: Callable[[date | None], bool] | None) -> list[str]:
+    """The files of the wanted partitions, by the log and by their paths."""
     listed = pa.table(table.get_add_actions(flatten=True))
+    paths: list[str] = listed["path"].to_pylist()
     partition_by = table.metadata().partition_columns
-    if partition_by and wanted is not None:
-        days = listed[f"partition.{partition_by[0]}"].to_pylist()
-        listed = listed.filter(pa.array([wanted(day) for day in days], pa.bool_()))
-    if at_most is None:
-        return listed["path"].to_pylist(), True
-    column, largest = at_most
-    paths, decided = list[str](), True
-    known = (f"min.{column}", f"max.{column}", f"null_count.{column}")
-    for path, least, greatest, nulls in zip(*_values(listed, "path", *known), strict=True):
-        if least is None or least <= largest:
-            paths.append(path)
-            decided = decided and nulls == 0 and greatest is not None and greatest <= largest
-    return paths, decided
+    if not partition_by or wanted is None:
+        return paths
+    days = listed[f"partition.{partition_by[0]}"].to_pylist()
+    return [path for path, day in zip(paths, days, strict=True) if wanted(day) and wanted(_date_of(path))]
 
 
-def _values(listed: pa.Table, *columns: str) -> list[list[Any]]:
-    """The values of each column; nulls for one that no file has."""
-    known = set(listed.column_names)
-    return [listed[name].to_pylist() if name in known else [None] * len(listed) for name in columns]
+def _date_of(path: str) -> date | None:
+    """The same as ``_DATE_OF_FILE``."""
+    with suppress(ValueError):
+        return date.fromisoformat(path.rpartition("/")[0][-10:])
+    return None
+
+
+def _files_at_most(table: DeltaTable, paths: Sequence[str], column: str, largest: int) -> tuple[list[str], bool]:
+    """The files that may have rows with at most ``largest``, and whether their footers say so of each of their rows."""
+    folder = folder_of(table)
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        known = pool.map(lambda path: _bounds(data_path(folder, path), column), paths)
+        kept = [(path, bounds) for path, bounds in zip(paths, known, strict=True) if not bounds or bounds[0] <= largest]
+    decided = all(bounds is not None and bounds[1] <= largest and not bounds[2] for _, bounds in kept)
+    return [path for path, _ in kept], decided
+
+
+def _bounds(file: Path, column: str) -> tuple[int, int, int] | None:
+    with suppress(OSError, pa.ArrowInvalid), parquet_file(file) as opened:  # Spark reports it when it reads the file
+        return footer_bounds(opened.metadata, column)
+    return None
 
 
 def parquet_source(files: Sequence[str | Path], partition_by: str | None) -> str:

@@ -23,7 +23,7 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.storage import path_of
 from anabranch.lake import Commit, latest_verified_commit, open_table
 from anabranch.lake.cut import Cut, Position
-from anabranch.lake.files import parquet_file
+from anabranch.lake.files import footer_bounds, parquet_file
 from anabranch.lake.log.archived_commits import opens_at
 from anabranch.lake.log.commit_errors import unreadable_file, unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
@@ -191,9 +191,7 @@ def _newest_epochs(path: str, columns: Mapping[str, str]) -> Epochs:
 
 
 def _newest(file: pq.ParquetFile, column: str) -> int:
-    footer = file.metadata
-    index = footer.schema.names.index(column)
-    bounds = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-    if all(b is not None and b.has_min_max for b in bounds):
-        return max((int(b.max) for b in bounds), default=0)
+    bounds = footer_bounds(file.metadata, column)
+    if bounds is not None:
+        return int(bounds[1])
     return int(pc.max(file.read(columns=[column])[column]).as_py() or 0)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, create, widen
-from anabranch.lake.cut import Cut, Position
+from anabranch.lake.cut import Cut
 from anabranch.lake.files import stage_arrow
 from anabranch.lake.frames import table_rows
-from anabranch.views.model.handle import ViewHandle
-from anabranch.views.selection.inputs import events_at
-from deltalake import DeltaTable, write_deltalake
-from support.landed_sample import FLIGHTS, Event, Landing, sample_views
+from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
+from support.landed_sample import Event, Landing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +90,7 @@ def test_files_of_other_partitions_are_left_out(
 def test_files_of_later_epochs_are_left_out_and_no_row_of_the_others_is_asked(
     spark: SparkSession, landing: Landing
 ) -> None:
-    """Each file is of one epoch, and its statistics say of which."""
+    """Each file is of one epoch, and its footer says of which."""
     rows = table_rows(spark, DeltaTable(landing.uri), at_most=("epoch", 7))
     expected = by_delta(spark, landing.uri).where("epoch <= 7")
     same(rows, expected)
@@ -99,33 +98,52 @@ def test_files_of_later_epochs_are_left_out_and_no_row_of_the_others_is_asked(
     assert "epoch#" not in plan(rows.select("offset"))
 
 
-@pytest.mark.parametrize("statistics", ["32", "0"])
+@pytest.mark.parametrize("footers", ["CHUNK", "NONE"])
 @pytest.mark.parametrize("numbers", [[1, 2, 3], [1, None, 2], [1, None, 3], [2, 2], [3, 3], [None, None]])
-def test_rows_of_files_whose_statistics_do_not_decide_are_asked(
-    spark: SparkSession, tmp_path: Path, numbers: list[int | None], statistics: str
+def test_rows_of_files_whose_footers_do_not_decide_are_asked(
+    spark: SparkSession, tmp_path: Path, numbers: list[int | None], footers: Literal["CHUNK", "NONE"]
 ) -> None:
-    """Also where an older version, or somebody else, has written a file without them."""
+    """Also where somebody else has written a file without bounds."""
     for each in ([1, 2], numbers):
         rows = pa.table({"n": each, "day": [DAYS[0]] * len(each)}, pa.schema([("n", pa.int64()), ("day", pa.date32())]))
-        kept = {"delta.dataSkippingNumIndexedCols": statistics}
-        write_deltalake(tmp_path, rows, partition_by=["day"], mode="append", configuration=kept)
+        kept = WriterProperties(default_column_properties=ColumnProperties(statistics_enabled=footers))
+        write_deltalake(tmp_path, rows, partition_by=["day"], mode="append", writer_properties=kept)
     found = table_rows(spark, DeltaTable(tmp_path), at_most=("n", 2))
     same(found, by_delta(spark, str(tmp_path)).where("n <= 2"))
+    asked = footers == "NONE" or numbers not in ([2, 2], [3, 3])
+    assert ("n#" in plan(found.select("day"))) is asked
 
 
-@pytest.mark.parametrize("by_files", [True, False])
-def test_who_checks_asks_each_row_whatever_the_log_says(
-    spark: SparkSession, landing: Landing, monkeypatch: pytest.MonkeyPatch, by_files: bool
+@pytest.mark.parametrize("said", [0, 9])
+def test_files_are_chosen_by_their_footers_whatever_the_log_says(
+    spark: SparkSession, tmp_path: Path, said: int
 ) -> None:
-    """Here it says of every file that its rows are of epoch 0: what was computed by that shows."""
-    cut = Cut({"flights": Position(7, {})})
-    monkeypatch.setattr("anabranch.lake.frames._values", lambda listed, path, *_: [
-        listed[path].to_pylist(), *([0] * len(listed) for _ in range(3))
-    ])  # fmt: skip
-    view = ViewHandle(landing.settings, sample_views().get("departure_delays"), FLIGHTS)
-    found = events_at(spark, view, cut, DAYS, late=True, by_files=by_files).select("offset", "epoch")
-    right = by_delta(spark, landing.uri).where("epoch <= 7").select("offset", "epoch")
-    assert (found.count() == right.count()) is not by_files
+    """A build and the certificate that checks it would be wrong alike, if both went by the same wrong statement."""
+    for each in ([1, 2], [2, 3], [3, 4]):
+        write_deltalake(tmp_path, pa.table({"n": pa.array(each, pa.int64())}), mode="append")
+    for commit in (tmp_path / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            if "add" in action:
+                bounds = {"minValues": {"n": said}, "maxValues": {"n": said}, "nullCount": {"n": 0}}
+                action["add"]["stats"] = json.dumps({"numRecords": 2, **bounds})
+        commit.write_text("\n".join(map(json.dumps, actions)))
+    table = DeltaTable(tmp_path)
+    assert set(pa.table(table.get_add_actions(flatten=True))["max.n"].to_pylist()) == {said}
+    found = table_rows(spark, table, at_most=("n", 2))
+    assert len(found.inputFiles()) == 2
+    assert sorted(row["n"] for row in found.collect()) == [1, 2, 2]
+
+
+def test_a_file_whose_path_names_another_day_than_the_log_is_of_neither(spark: SparkSession, tmp_path: Path) -> None:
+    days = pa.array([DAYS[0], DAYS[1]], pa.date32())
+    write_deltalake(tmp_path, pa.table({"n": pa.array([1, 2], pa.int64()), "day": days}), partition_by=["day"])
+    (commit,) = (tmp_path / "_delta_log").glob("*.json")
+    commit.write_text(commit.read_text().replace(f'"day":"{DAYS[0]}"', f'"day":"{DAYS[1]}"'))
+    table = DeltaTable(tmp_path)
+    for day, numbers in {DAYS[0]: [], DAYS[1]: [2]}.items():
+        rows = table_rows(spark, table, {day}.__contains__, partition_column=False)
+        assert [row["n"] for row in rows.collect()] == numbers
 
 
 def test_rows_without_their_partition_do_not_ask_for_their_file(spark: SparkSession, landing: Landing) -> None:

@@ -38,7 +38,7 @@ def test_events_of_a_newer_version_are_read_in_no_batch(tmp_path: Path, monkeypa
         cut = Cut({FLIGHTS.name: Position(epoch, {})})
         inputs.events_at(no_spark, clinic.handle(), cut, DAYS, late=True)
 
-    monkeypatch.setattr(inputs, "table_rows", lambda *_: (_ for _ in ()).throw(LookupError))
+    monkeypatch.setattr(inputs, "table_rows", lambda *_, **__: (_ for _ in ()).throw(LookupError))
     with pytest.raises(Conflict) as refused:
         read(2)
     assert (refused.value.code, refused.value.fields["version"]) == ("CONTRACT_NEWER", 9)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
 import pytest
-from anabranch.change.replay.rate_limit import Pace, next_size
+from anabranch.change.replay.rate_limit import Pace, Processes, next_size
 from anabranch.core.errors import BadInput
 
 pytestmark = pytest.mark.unit
@@ -48,3 +55,33 @@ def test_slices_come_to_take_about_five_seconds() -> None:
     assert size == 100_000
     assert next_size(100_000, 1_000.0) == 25_000, "never less than a quarter at once"
     assert next_size(1, 1_000.0) == 1
+
+
+_WORKS_AND_LEAVES_A_CHILD = """
+import subprocess, sys, time
+work = "import time\\nwhile time.process_time() < 0.5: pass\\nprint('worked', flush=True)\\ntime.sleep(60)"
+child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_ends_unseen_takes_nothing_off_the_time_used() -> None:
+    """Spark's Python workers, when their daemon is killed: nobody waits for them."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _WORKS_AND_LEAVES_A_CHILD], stdout=subprocess.PIPE, text=True
+    ) as engine:
+        assert engine.stdout is not None
+        worker = psutil.Process(int(engine.stdout.readline()))
+        java = SimpleNamespace(ProcessHandle=SimpleNamespace(current=lambda: SimpleNamespace(pid=lambda: engine.pid)))
+        session: Any = SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=java)))
+        processes = Processes(session, lowest_priority=False)
+        began, own = processes.cpu_seconds(), sum(os.times()[:2])
+        engine.kill()
+        engine.wait()
+        worker.kill()
+        psutil.wait_procs([worker], timeout=10)
+        used = processes.cpu_seconds() - began
+        processes.close()
+    assert 0 <= used <= sum(os.times()[:2]) - own + 0.1

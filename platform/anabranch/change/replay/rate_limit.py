@@ -88,6 +88,7 @@ class Processes:
         jvm_pid = int(jvm.java.lang.ProcessHandle.current().pid())
         self._roots = (os.getpid(), jvm_pid)
         self._throttle = Throttle(jvm_pid)
+        self._used = dict[psutil.Process, float]()
 
     def yield_to_others(self, pace: Pace) -> None:
         """Give every thread the lowest priority, the cores that ``pace`` allows, and its share of each tenth of a
@@ -107,13 +108,13 @@ class Processes:
         self._throttle.close()
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that they have used so far, including child processes that have ended."""
-        total = 0.0
+        """Return the CPU time that they have used so far: it never falls. Of a child process that has ended it has what
+        it had used at the last call; what its parent says of it would be missing where nobody waited for it."""
         for process in self._each():
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-        return total
+                self._used[process] = times.user + times.system
+        return sum(self._used.values())
 
     def _each(self) -> Iterator[psutil.Process]:
         seen: set[int] = set()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         stage_frame,
         stage_links,
     )
-    from anabranch.lake.files._statistics import float_columns, footer_columns
+    from anabranch.lake.files._statistics import float_columns, footer_bounds, footer_columns
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -41,7 +41,7 @@ else:
                 "stage_frame",
                 "stage_links",
             ),
-            "_statistics": ("float_columns", "footer_columns"),
+            "_statistics": ("float_columns", "footer_bounds", "footer_columns"),
         },
     )
 
@@ -52,6 +52,7 @@ __all__ = [
     "add_actions",
     "describe",
     "float_columns",
+    "footer_bounds",
     "footer_columns",
     "parquet_file",
     "restage",

@@ -66,6 +66,21 @@ def statistics(footer: pq.FileMetaData, columns: Columns, indexed: Collection[st
     return f"{count[:-1]},{bounds_text}}}"
 
 
+def footer_bounds(footer: pq.FileMetaData, column: str) -> tuple[Any, Any, int] | None:
+    """The least and the greatest value of a column outside of structs, and its number of nulls; None if the footer
+    doesn't say, or there is no value or no such column."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    if not groups:
+        return None
+    paths = [groups[0].column(number).path_in_schema for number in range(groups[0].num_columns)]
+    if column not in paths:
+        return None
+    found = [group.column(paths.index(column)).statistics for group in groups]
+    if not all(each is not None and each.has_min_max and each.has_null_count for each in found):
+        return None
+    return min(each.min for each in found), max(each.max for each in found), sum(each.null_count for each in found)
+
+
 def footer_columns(schema: pa.Schema, tables: Iterable[pa.Table]) -> bool | list[str]:
     """The columns that get statistics in the footer of a file of these ``tables`` (``write_statistics`` of pyarrow):
     all except those with a NaN, for which Arrow would write bounds that make engines skip the NaN."""

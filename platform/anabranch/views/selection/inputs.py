@@ -85,30 +85,30 @@ def events_at(
     watermark: datetime | None = None,
     loaded: Mapping[str, int] = MappingProxyType({}),
     landing: Mapping[str, str] = MappingProxyType({}),
-    by_files: bool = False,
 ) -> DataFrame:
     """The landed events up to ``cut`` that rows of ``partitions`` (None: all) can need, with or without late ones.
 
     ``watermark``: for a view that declares ``closes``, the watermark of a stream that is still behind the cut's.
-    ``loaded``: see ``loaded_in``. ``landing``: the table of each topic, if they aren't the live ones. ``by_files``:
-    what landing's log says of a file's day and epochs stands for its rows, which is faster; who checks the results of
-    others asks each row. Raises Conflict CONTRACT_NEWER.
+    ``loaded``: see ``loaded_in``. ``landing``: the table of each topic, if they aren't the live ones. Raises Conflict
+    CONTRACT_NEWER.
+
+    The path of a landed file says of which day its rows are, and its footer of which epochs: rows are asked only where
+    these don't decide.
     """
-    by_files = by_files and not view.definition.tables  # whose rows of earlier days are chosen by type, too
+    by_day = partitions is None or not view.definition.tables  # of these, rows of earlier days are chosen by type
 
     def landed(topic: Topic) -> DataFrame:
         table = delta_table(landing.get(topic.name) or landing_table(view.settings, topic.name))
         epoch = cut.epoch(topic.name)
         check_known_at(table, topic, epoch)
-        days, newest = _date_filter(view.definition, partitions), ("epoch", epoch) if by_files else None
-        rows = table_rows(spark, table, days, at_most=newest, partition_column=not by_files)
-        events = events_of(rows, view.definition, late=late, loaded=loaded.get(topic.name, 0))
-        return events if by_files else events.where(f"epoch <= {int(epoch)}")
+        days = _date_filter(view.definition, partitions)
+        rows = table_rows(spark, table, days, at_most=("epoch", epoch), partition_column=not by_day)
+        return events_of(rows, view.definition, late=late, loaded=loaded.get(topic.name, 0))
 
     events = union_topics(view.topics, landed)
     if view.definition.closes:
         events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(view, cut)))
-    return events if by_files or partitions is None else prune(events, view.definition, partitions)
+    return events if by_day or partitions is None else prune(events, view.definition, partitions)
 
 
 def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
@@ -261,7 +261,7 @@ def rows_at(
 ) -> DataFrame:
     """Runs the function as a batch over ``events_at``. Returns the rows of ``partitions``, and rows of other partitions
     that those events affect."""
-    events = events_at(spark, view, cut, partitions, late=late, loaded=loaded, landing=landing, by_files=True)
+    events = events_at(spark, view, cut, partitions, late=late, loaded=loaded, landing=landing)
     inputs = frames(events, view.definition, view.topics)
     with call_sites():
         return rows_of(view.definition, inputs)
