@@ -53,6 +53,8 @@ ENGINE = {
     # The JVM never compiles a method with more than 8,000 bytes of byte code, but Spark's default (65,535) generates
     # such methods: landing's decoding was about three times slower (seen on a busy machine; not measured cleanly).
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # An engine that runs a few views keeps more than the 100 of Spark's default, which it would compile over and over.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # Otherwise Spark starts a job to list a table's files if there are more than 32.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # Otherwise each call of a function of pyspark records its Python line, which makes it three to four times as slow
