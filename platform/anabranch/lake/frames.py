@@ -14,18 +14,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from anabranch.lake._spark_relation import rows_in_files
 from anabranch.lake.files import footer_bounds, parquet_file
 from anabranch.lake.log.delta_tables import data_path, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# A file's partition value is the last folder of its path: it ends with the ten characters of a date, or there is none.
-# Of bytes, because Spark walks through a text from its beginning, for each row: five times as long over ten million.
-_DATE_OF_FILE = (
-    "try_cast(CAST(substring(CAST(_metadata.file_path AS BINARY), "
-    "octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - 10, 10) AS STRING) AS DATE)"
-)
 
 _FOOTERS_AT_ONCE: Final = 8
 
@@ -43,8 +37,8 @@ def table_rows(
     """The rows of ``table`` at the version that it was opened at. ``wanted`` selects values of the partition column (a
     date); files of other partitions aren't opened. ``at_most``: an integer column and its largest value; where the
     files' footers decide for all rows of each file, Spark doesn't read the column for it. The table's log, which other
-    writers may have given wrong bounds, isn't asked. Without ``partition_column`` the rows don't have it: it costs each
-    row some work.
+    writers may have given wrong bounds, isn't asked. Without ``partition_column`` the rows don't have it: it takes
+    some calls of Spark for each folder.
 
     delta-rs already knows the files. Spark's Delta reader finds them with jobs over the log, which take three seconds
     in a cold engine. The partition value is taken from the file's path, as any other reader does.
@@ -67,23 +61,21 @@ def file_rows(
     partition_column: bool = True,
 ) -> DataFrame:
     """The rows of these data files of ``table`` (paths relative to it). ``file_column`` names an additional column with
-    the URI of each row's file."""
+    the URI of each row's file. Raises FileNotFoundError."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructType
 
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    partition_by = table.metadata().partition_columns
+    partition_by, folder = table.metadata().partition_columns, folder_of(table)
     stored = StructType([field for field in schema if field.name not in partition_by])
     if not partition_column:
         schema, partition_by = stored, []
-    folder = folder_of(table)
-    files = [str(data_path(folder, path)) for path in paths]
-    if not files:
+    if not paths:
         return spark.createDataFrame([], schema.add(file_column, StringType()) if file_column else schema)
-    reader = spark.read.schema(stored).option("recursiveFileLookup", "true").option("__globPaths__", "false")
-    rows = reader.parquet(*files)
-    if partition_by:
-        rows = rows.withColumn(partition_by[0], F.expr(_DATE_OF_FILE))
+    files = [data_path(folder, path) for path in paths]
+    values = {file.parent: _date_of(str(file)) for file in files} if partition_by else {}
+    partition = StructType([field for field in schema if field.name in partition_by])
+    rows = rows_in_files(spark, files, stored, partition, values)
     extra = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
     return rows.select(*(F.col(f"`{name}`") for name in schema.names), *extra)
 
@@ -100,7 +92,7 @@ def _files(table: DeltaTable, wanted: Callable[[date | None], bool] | None) -> l
 
 
 def _date_of(path: str) -> date | None:
-    """The same as ``_DATE_OF_FILE``."""
+    """The date that the name of a file's folder ends with; None for the partition without one."""
     with suppress(ValueError):
         return date.fromisoformat(path.rpartition("/")[0][-10:])
     return None

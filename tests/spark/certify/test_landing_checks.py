@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +38,16 @@ DEFECTS = [
 def test_an_event_lies_on_its_date(spark: SparkSession) -> None:
     (on_date,) = (check for check in landing_checks() if check.name == "event_time_on_its_date")
     rows = [(DAYS[0], "valid", NOON), (DAYS[1], "valid", NOON), (DAYS[1], "duplicate", NOON), (DAYS[2], "loaded", None)]
+    tick = timedelta(microseconds=1)
+    for day in (date(2012, 2, 29), date(1969, 12, 31), date(1601, 1, 1), date(9999, 12, 30)):
+        midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        right = (midnight, midnight + timedelta(days=1) - tick)
+        wrong = (midnight - tick, midnight + timedelta(days=1))
+        rows += [(day, "valid", at) for at in (*right, *wrong)]
     frame = spark.createDataFrame(rows, "partition_date date, decision string, event_time timestamp")
     (found,) = run_checks(spark, [Subject("landing", frame, [on_date])])
-    assert found.offending == {DAYS[1]: 1, DAYS[2]: 1}
+    days = {day for day, _, _ in rows} - set(DAYS)
+    assert found.offending == {DAYS[1]: 1, DAYS[2]: 1, **dict.fromkeys(days, 2)}
 
 
 @pytest.mark.parametrize(("name", "defect"), DEFECTS)

@@ -142,17 +142,32 @@ def test_a_file_whose_path_names_another_day_than_the_log_is_of_neither(spark: S
     commit.write_text(commit.read_text().replace(f'"day":"{DAYS[0]}"', f'"day":"{DAYS[1]}"'))
     table = DeltaTable(tmp_path)
     for day, numbers in {DAYS[0]: [], DAYS[1]: [2]}.items():
-        rows = table_rows(spark, table, {day}.__contains__, partition_column=False)
+        rows = table_rows(spark, table, {day}.__contains__)
         assert [row["n"] for row in rows.collect()] == numbers
 
 
-def test_rows_without_their_partition_do_not_ask_for_their_file(spark: SparkSession, landing: Landing) -> None:
-    rows = table_rows(spark, DeltaTable(landing.uri), {DAYS[1]}.__contains__, partition_column=False)
-    same(rows, by_delta(spark, landing.uri).where(f"event_date = DATE '{DAYS[1]}'").drop("event_date"))
-    dated = table_rows(spark, DeltaTable(landing.uri)).select("offset", "event_date")
-    assert "file_path" in plan(dated)
-    assert "file_path" not in plan(rows.select("offset"))
-    assert "_metadata" not in plan(rows.select("offset"))
+def test_a_day_is_a_partition_to_spark_and_costs_no_row_anything(spark: SparkSession, landing: Landing) -> None:
+    rows = table_rows(spark, DeltaTable(landing.uri)).where(f"event_date = DATE '{DAYS[1]}'").select("offset")
+    filters = plan(rows).split("PartitionFilters: [")[1].split("]")[0]
+    assert f"= {DAYS[1]}" in filters
+    assert "\n+- Project" not in plan(rows.select("offset"))
+    assert "_metadata" not in plan(rows)
+
+
+@pytest.mark.parametrize("folder", ["a+b~c,d", "e=1", "day=2001-01-01"])
+def test_folders_above_the_table_say_nothing(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    days = pa.array([DAYS[0], DAYS[1], None], pa.date32())
+    rows = pa.table({"n": pa.array([1, 2, 3], pa.int64()), "day": days})
+    write_deltalake(tmp_path / folder, rows, partition_by=["day"])
+    found = table_rows(spark, DeltaTable(tmp_path / folder))
+    assert sorted(map(tuple, found.collect())) == [(1, DAYS[0]), (2, DAYS[1]), (3, None)]
+
+
+def test_a_missing_file_is_no_empty_one(spark: SparkSession, landing: Landing) -> None:
+    lost = next(Path(landing.uri).rglob("*.parquet"))
+    lost.unlink()
+    with pytest.raises(FileNotFoundError, match=lost.name):
+        table_rows(spark, DeltaTable(landing.uri))
 
 
 def plan(rows: DataFrame) -> str:
