@@ -19,6 +19,7 @@ from anabranch.certify.late_changes import wrong_partitions
 from anabranch.compute.batch.manifest import Build, StagedBuild
 from anabranch.compute.batch.rebuild import rebuild
 from anabranch.compute.speed.view_stream import catch_up
+from anabranch.core.engine.spark import small
 from anabranch.core.settings import Settings
 from anabranch.lake.layout import landing_table
 from anabranch.operate.runtime import lifecycle
@@ -73,9 +74,10 @@ class Month:
 
 
 def run(world: World) -> Report:
-    """Both have events that come days late, and a landing of several epochs, which decides so."""
-    small = world.fresh("reprocess").model_copy(update={"max_offsets_per_trigger": EPOCH})
-    with lifecycle.running(small, ["kafka"]) as settings:
+    """Both have events that come days late, and a landing of several epochs, which decides so. The small one has the
+    session that a run gives so few events; so has its hand-written batch."""
+    several = world.fresh("reprocess").model_copy(update={"max_offsets_per_trigger": EPOCH})
+    with lifecycle.running(several, ["kafka"]) as settings:
         month = world.at(settings, size=world.pick("tiny", "quick", "quick"))
         fill_log(month, days_late=DAYS_LATE)
         fill_landing(month)
@@ -85,7 +87,7 @@ def run(world: World) -> Report:
     with world.spark() as spark:
         months = {
             LARGE: _measured(world.at(large), spark, days),
-            SMALL: _measured(world.at(settings), spark, month.days),
+            SMALL: _measured(world.at(settings), small(spark), month.days),
         }
     return _report(months)
 
@@ -175,21 +177,21 @@ class _Jobs:
 
 
 def _report(months: Mapping[str, Month]) -> Report:
-    large, small = months[LARGE], months[SMALL]
+    large, few = months[LARGE], months[SMALL]
     return Report(
         "reprocess",
         "Reprocess of a month with its certificates",
         f"`departure_delays`, {large.days} days, {large.events:,} events, late events on {large.late} of the days: "
         "rebuild, certificates of every day at the speed table's cut, and what the late events changed, in one "
-        f"session, as often as the batch alone. Then the same with {small.days} days of the sample: "
-        f"{small.events:,} events, late ones on {small.late} days.",
-        (*_tables("", large), *_tables(f"{SMALL}: ", small), _costs(months)),
+        f"session, as often as the batch alone. Then the same with {few.days} days of the sample: "
+        f"{few.events:,} events, late ones on {few.late} days, in a session for small jobs, as a run of them has.",
+        (*_tables("", large), *_tables(f"{SMALL}: ", few), _costs(months)),
         (
             *_figures("reprocess.large", LARGE, large),
             Figure(
                 "reprocess.large.rival", "time of a hand-written batch, of the batch alone", large.times(HANDWRITTEN)
             ),
-            *_figures("reprocess", SMALL, small),
+            *_figures("reprocess", SMALL, few),
         ),
         tuple(
             f"{name}: {month.equal} of {month.equal} certificates equal in every run; the rows are those of the "
@@ -215,10 +217,10 @@ def _tables(title: str, month: Month) -> Sequence[Table]:
 
 def _costs(months: Mapping[str, Month]) -> Table:
     """A straight line through both sizes, for each step of the whole run."""
-    large, small = months[LARGE], months[SMALL]
+    large, few = months[LARGE], months[SMALL]
     rows = []
     for stage in STAGES:
-        most, least = (median(run.stages.get(stage, 0.0) for run in m.samples[WHOLE]) for m in (large, small))
-        each = max(0.0, (most - least) / (large.events - small.events))
-        rows.append((stage, f"{max(0.0, least - each * small.events):.2f} s", f"{each * 1e6:.2f} s"))
+        most, least = (median(run.stages.get(stage, 0.0) for run in m.samples[WHOLE]) for m in (large, few))
+        each = max(0.0, (most - least) / (large.events - few.events))
+        rows.append((stage, f"{max(0.0, least - each * few.events):.2f} s", f"{each * 1e6:.2f} s"))
     return Table("Fixed cost, and cost of a million events", ("step", "fixed", "a million events"), tuple(rows))

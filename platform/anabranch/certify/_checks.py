@@ -28,8 +28,8 @@ COORDINATES: Final = ("topic", "partition", "offset", "append_time", "epoch", "d
 _DAY: Final = 86_400_000_000
 # In UTC. Spark's own ``to_date`` makes Java's objects of calendar and zone for each row, which takes half of a pass.
 _MICROS_OF_DAY: Final = f"unix_micros(event_time) - unix_date({PARTITION_DATE}) * {_DAY}L"
-_BITS = 63
-"""Offsets per group of the ``offsets_unique`` screen: each is one bit of a LONG, without the sign bit."""
+_GROUP: Final = 6
+"""The binary logarithm of the offsets per group of the ``offsets_unique`` screen: each is one bit of a LONG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Check:
 
 def landing_checks() -> list[Check]:
     """Return the checks of landed rows, where ``partition_date`` is the event date."""
-    bit = f"shiftleft(1L, CAST(offset % {_BITS} AS INT))"
+    bit = f"shiftleft(1L, CAST(offset & {2**_GROUP - 1} AS INT))"
     first = "released_from IS NULL"
     return [
         *(
@@ -95,9 +95,9 @@ def landing_checks() -> list[Check]:
             query=f"SELECT {PARTITION_DATE}, count(*) AS offending "
             f"FROM (SELECT min({PARTITION_DATE}) AS {PARTITION_DATE} FROM {{rows}} WHERE {first} "
             f"GROUP BY partition, offset HAVING count(*) > 1) GROUP BY {PARTITION_DATE}",
-            # Groups of 63 offsets: if a group has as many rows as distinct offsets, it has no duplicate.
+            # Groups of 64 offsets: if a group has as many rows as distinct offsets, it has no duplicate.
             screen=Screen(
-                ("partition", f"offset DIV {_BITS}"),
+                ("partition", f"shiftright(offset, {_GROUP})"),
                 {"rows": (f"count_if({first})", "sum"), "offsets": (f"bit_or(IF({first}, {bit}, 0L))", "bit_or")},
                 "rows > bit_count(offsets)",
             ),

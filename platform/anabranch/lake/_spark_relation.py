@@ -11,6 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from anabranch.core.storage import storage_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -41,7 +43,8 @@ def rows_in_files(
         session, jvm.paths(files), options, some(columns), no_cache, partitions, none
     )
     if index.allFiles().size() != len(files):  # Spark logs a warning, and goes on without it
-        raise FileNotFoundError(f"missing: {', '.join(str(file) for file in files if not file.exists())}")
+        missing = [str(file) for file in files if not storage_of(file).exists(file)]
+        raise FileNotFoundError(f"missing: {', '.join(missing)}")
     form = jvm.named(f"{_SOURCES}.parquet.ParquetFileFormat")()
     relation = jvm.named(f"{_SOURCES}.HadoopFsRelation")(
         index, partition_columns, columns, none, form, options, session

@@ -79,7 +79,7 @@ def test_what_the_statistics_rule_out_is_not_read(spark: SparkSession, tmp_path:
 
 
 def test_the_screen_of_offsets_finds_each_that_is_there_twice_and_no_other(spark: SparkSession) -> None:
-    """The days are those of the exact query: 126 offsets share three groups of the screen."""
+    """The days are those of the exact query: 130 offsets are in three groups of the screen."""
     unique = next(check for check in landing_checks() if check.name == "offsets_unique")
     every = [(DAYS[offset % 2], partition, offset, None) for partition in (0, 1) for offset in range(130)]
     again = [(DAYS[2], 1, 63, None), (DAYS[2], 0, 5, "released"), (DAYS[0], 0, 129, None)]
