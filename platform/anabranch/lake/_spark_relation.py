@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anabranch.core.storage import storage_of
+from anabranch.lake.log.commit_errors import unreadable_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,11 +30,11 @@ def rows_in_files(
     values: Mapping[Path, date | None],
 ) -> DataFrame:
     """The rows of ``files`` (at least one): their columns ``stored``, then the column ``partition`` with the value of
-    each file's folder. Without ``values`` the table has no partitions, and ``partition`` no column. Raises
-    FileNotFoundError."""
+    each file's folder. Without ``values`` the table has no partitions, and ``partition`` no column. Raises BrokenState
+    FILE_UNREADABLE if one is missing."""
     from pyspark.sql import DataFrame
 
-    jvm = _Jvm(spark)
+    jvm = _Jvm(spark, files[0])
     session: Any = spark._jsparkSession
     columns, partition_columns = jvm.schema(stored), jvm.schema(partition)
     none, some = jvm.named("scala.Option").empty(), jvm.named("scala.Option").apply
@@ -42,9 +43,15 @@ def rows_in_files(
     index = jvm.named(f"{_SOURCES}.InMemoryFileIndex")(
         session, jvm.paths(files), options, some(columns), no_cache, partitions, none
     )
-    if index.allFiles().size() != len(files):  # Spark logs a warning, and goes on without it
+    listed = index.allFiles()
+    if listed.size() != len(files):  # Spark logs a warning, and goes on without it
         missing = [str(file) for file in files if not storage_of(file).exists(file)]
-        raise FileNotFoundError(f"missing: {', '.join(missing)}")
+        raise unreadable_file(", ".join(missing[:3]), FileNotFoundError(f"{len(missing)} files are missing"))
+    folder = str(listed.head().getPath().getParent().toString())
+    if values and folder not in map(jvm.qualified, values):  # Spark would take its files for none
+        raise RuntimeError(
+            f"{folder} isn't among the folders with values, which are like {jvm.qualified(files[0].parent)}"
+        )
     form = jvm.named(f"{_SOURCES}.parquet.ParquetFileFormat")()
     relation = jvm.named(f"{_SOURCES}.HadoopFsRelation")(
         index, partition_columns, columns, none, form, options, session
@@ -55,10 +62,11 @@ def rows_in_files(
 class _Jvm:
     """The session's JVM. Each call takes some 0.1 ms, so there are few for each folder and none for each file."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, file: Path) -> None:
         self._gateway: Any = spark.sparkContext._gateway
         conf = spark.sparkContext._jsc.hadoopConfiguration()
-        self._root = str(self.named("org.apache.hadoop.fs.FileSystem").getDefaultUri(conf).toString()).rstrip("/")
+        path = self.named("org.apache.hadoop.fs.Path")(str(file))
+        self._root = str(path.getFileSystem(conf).makeQualified(path).toString()).removesuffix(str(file))
 
     def named(self, name: str) -> Any:
         """The Java class of this name. As an attribute of py4j's object it would be looked for in all JARs."""
@@ -76,7 +84,7 @@ class _Jvm:
 
     def paths(self, files: Iterable[Path]) -> Any:
         """A sequence of Hadoop's paths."""
-        names = self.named("java.util.regex.Pattern").compile("\0").split("\0".join(map(self._qualified, files)))
+        names = self.named("java.util.regex.Pattern").compile("\0").split("\0".join(map(self.qualified, files)))
         return self._sequence(self.named("org.apache.hadoop.util.StringUtils").stringToPath(names))
 
     def partitions(self, columns: Any, values: Mapping[Path, date | None]) -> Any:
@@ -88,10 +96,11 @@ class _Jvm:
         partition = self.named(f"{_SOURCES}.PartitionPath")
         found, made = self._gateway.new_array(partition, len(values)), partition.apply
         for number, (folder, value) in enumerate(values.items()):
-            found[number] = made(rows[value], self._qualified(folder))
+            found[number] = made(rows[value], self.qualified(folder))
         return self.named(f"{_SOURCES}.PartitionSpec")(columns, self._sequence(found))
 
-    def _qualified(self, path: Path) -> str:
+    def qualified(self, path: Path) -> str:
+        """As Spark names what it has listed: with the file system, like ``file:/home``."""
         return f"{self._root}{path}"
 
     def _sequence(self, array: Any) -> Any:

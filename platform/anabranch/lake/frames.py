@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FOOTERS_AT_ONCE: Final = 8
-
 _FILE: Final = "_anabranch_file"
 
 
@@ -61,7 +60,7 @@ def file_rows(
     partition_column: bool = True,
 ) -> DataFrame:
     """The rows of these data files of ``table`` (paths relative to it). ``file_column`` names an additional column with
-    the URI of each row's file. Raises FileNotFoundError."""
+    the URI of each row's file. Raises BrokenState FILE_UNREADABLE if one is missing."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructType
 
@@ -109,7 +108,7 @@ def _files_at_most(table: DeltaTable, paths: Sequence[str], column: str, largest
 
 
 def _bounds(file: Path, column: str) -> tuple[int, int, int] | None:
-    with suppress(OSError, pa.ArrowInvalid), parquet_file(file) as opened:  # Spark reports it when it reads the file
+    with suppress(OSError, pa.ArrowInvalid), parquet_file(file) as opened:  # who reads its rows reports it
         return footer_bounds(opened.metadata, column)
     return None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pytest
+from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.lake import CommitMetadata
 from anabranch.lake.commits import append, create, widen
@@ -152,6 +153,8 @@ def test_a_day_is_a_partition_to_spark_and_costs_no_row_anything(spark: SparkSes
     assert f"= {DAYS[1]}" in filters
     assert "\n+- Project" not in plan(rows.select("offset"))
     assert "_metadata" not in plan(rows)
+    without = table_rows(spark, DeltaTable(landing.uri), partition_column=False)
+    same(without, by_delta(spark, landing.uri).drop("event_date"))
 
 
 @pytest.mark.parametrize("folder", ["a+b~c,d", "e=1", "day=2001-01-01"])
@@ -166,7 +169,16 @@ def test_folders_above_the_table_say_nothing(spark: SparkSession, tmp_path: Path
 def test_a_missing_file_is_no_empty_one(spark: SparkSession, landing: Landing) -> None:
     lost = next(Path(landing.uri).rglob("*.parquet"))
     lost.unlink()
-    with pytest.raises(FileNotFoundError, match=lost.name):
+    with pytest.raises(BrokenState, match=lost.name) as error:
+        table_rows(spark, DeltaTable(landing.uri))
+    assert error.value.code == "FILE_UNREADABLE"
+
+
+def test_folders_that_spark_names_otherwise_are_not_empty_ones(
+    spark: SparkSession, landing: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anabranch.lake._spark_relation._Jvm.qualified", lambda _, path: str(path))
+    with pytest.raises(RuntimeError, match=f"file:{landing.uri}"):
         table_rows(spark, DeltaTable(landing.uri))
 
 

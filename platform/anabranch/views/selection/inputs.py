@@ -95,20 +95,20 @@ def events_at(
     The path of a landed file says of which day its rows are, and its footer of which epochs: rows are asked only where
     these don't decide.
     """
-    by_day = partitions is None or not view.definition.tables  # of these, rows of earlier days are chosen by type
+    by_row = partitions if view.definition.tables else None  # of earlier days these have only rows of some types
 
     def landed(topic: Topic) -> DataFrame:
         table = delta_table(landing.get(topic.name) or landing_table(view.settings, topic.name))
         epoch = cut.epoch(topic.name)
         check_known_at(table, topic, epoch)
         days = _date_filter(view.definition, partitions)
-        rows = table_rows(spark, table, days, at_most=("epoch", epoch), partition_column=not by_day)
+        rows = table_rows(spark, table, days, at_most=("epoch", epoch), partition_column=by_row is not None)
         return events_of(rows, view.definition, late=late, loaded=loaded.get(topic.name, 0))
 
     events = union_topics(view.topics, landed)
     if view.definition.closes:
         events = events.withColumn(WATERMARK, _literal(watermark or watermark_of(view, cut)))
-    return events if by_day or partitions is None else prune(events, view.definition, partitions)
+    return events if by_row is None else prune(events, view.definition, by_row)
 
 
 def union_topics(topics: Sources, landed: Callable[[Topic], DataFrame]) -> DataFrame:
