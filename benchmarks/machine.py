@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import subprocess
+import sys
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +37,10 @@ def software(settings: Settings) -> str:
     return ", ".join([engine, *(f"{name} {number}" for name, number in versions.items())])
 
 
-def speed() -> tuple[float, float]:
-    """MB of a fixed text that zlib packs in a second, by one core and by all of them at once: the same processor can be
-    half as fast at another hour, without a sign of it in load or stolen time. Medians of five."""
+def speed() -> tuple[float, float, float]:
+    """MB of a fixed text that zlib packs in a second, by one core and by all of them at once; and round trips over
+    loopback in a second: the same processor can be half as fast at another hour, or its system calls can, without a
+    sign of it in load or stolen time. Medians of five."""
     text = b"".join(sha256(b"%d" % n).hexdigest().encode() for n in range(_HASHES))
 
     def rate(threads: int) -> float:
@@ -46,9 +50,33 @@ def speed() -> tuple[float, float]:
         return threads * len(text) / 1e6 / (time.perf_counter() - begun)
 
     one, every = (median(rate(threads) for _ in range(5)) for threads in (1, os.cpu_count() or 1))
-    return round(one, 1), round(every, 1)
+    return round(one, 1), round(every, 1), round(median(_round_trips() for _ in range(5)))
 
 
+def _round_trips() -> float:
+    """How many times in a second a byte goes to another process, over loopback, and comes back."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with subprocess.Popen([sys.executable, "-c", _ECHO, str(port)]) as echo, server.accept()[0] as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            begun = time.perf_counter()
+            for _ in range(_TRIPS):
+                connection.sendall(b".")
+                connection.recv(1)
+            taken = time.perf_counter() - begun
+            connection.close()  # the other process ends
+            echo.wait()
+    return _TRIPS / taken
+
+
+_ECHO = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while told := connection.recv(1):
+        connection.sendall(told)
+"""
+_TRIPS = 5_000
 _HASHES = 1 << 17
 _NAME = re.compile(r"(?:.*_)?(kafka_2\.13|delta-spark_4\.2_2\.13)-([0-9.]+)\.jar$")
 
@@ -59,8 +87,6 @@ def _processor() -> str:
 
 
 def _java() -> str:
-    import subprocess
-
     from anabranch.operate.runtime.kafka_server import java
 
     told = subprocess.run([java(), "-version"], capture_output=True, text=True, timeout=30).stderr

@@ -67,8 +67,9 @@ def _origin(report: Report) -> str:
 def _speed(origin: Origin) -> str:
     if not origin.speed:
         return ""
-    one, every = origin.speed
-    return f"; speed of the machine: {one:.0f} MB/s packed by one core, {every:.0f} by all"
+    one, every, *trips = origin.speed
+    calls = f", {trips[0]:,.0f} round trips a second over loopback" if trips else ""
+    return f"; speed of the machine: {one:.0f} MB/s packed by one core, {every:.0f} by all{calls}"
 
 
 def _origins(reports: Sequence[Report]) -> list[str]:

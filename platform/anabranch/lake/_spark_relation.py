@@ -100,7 +100,7 @@ class _Jvm:
         return self.named(f"{_SOURCES}.PartitionSpec")(columns, self._sequence(found))
 
     def qualified(self, path: Path) -> str:
-        """As Spark names what it has listed: with the file system, like ``file:/home``."""
+        """As Spark names what it has listed: with Hadoop's name of the file system before it."""
         return f"{self._root}{path}"
 
     def _sequence(self, array: Any) -> Any:

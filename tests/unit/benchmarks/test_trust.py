@@ -63,8 +63,12 @@ def test_what_was_measured_elsewhere_is_named(results: Path) -> None:
 
 def test_the_machine_s_own_speed_is_kept_and_shown(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_HASHES", 1 << 10)
-    one, every = machine.speed()
+    monkeypatch.setattr(machine, "_TRIPS", 100)
+    one, every, trips = machine.speed()
     assert 0 < one < every * 2
+    assert 100 < trips < 1e6
+    report.keep(replace(GOOD, origin=replace(ORIGIN, speed=(17.8, 35.9, 9321))))
+    assert "36 by all, 9,321 round trips a second over loopback." in report.page()
     report.keep(replace(GOOD, origin=replace(ORIGIN, speed=(17.8, 35.9))))
     assert report.kept()[0].origin == replace(ORIGIN, speed=(17.8, 35.9))
     assert "stolen by the host; speed of the machine: 18 MB/s packed by one core, 36 by all." in report.page()
