@@ -63,7 +63,8 @@ class Figure:
         if self.limit is None:
             return ""
         met = self.value >= self.limit if self.at_least else self.value <= self.limit
-        return "met" if met else f"**missed by {abs(self.value / self.limit - 1):.0%}**"
+        missed = abs(self.value / self.limit - 1)
+        return "met" if met else f"**missed by {f'{missed:.0%}' if missed >= 0.005 else 'less than 1%'}**"
 
     def _shown(self, value: float) -> str:
         return f"{value:,.{self.digits}f}{self.unit}"

@@ -56,16 +56,16 @@ def speed() -> tuple[float, float, float]:
 def _round_trips() -> float:
     """How many times in a second a byte goes to another process, over loopback, and comes back."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with subprocess.Popen([sys.executable, "-c", _ECHO, str(port)]) as echo, server.accept()[0] as connection:
+        server.settimeout(_PATIENCE)
+        command = [sys.executable, "-c", _ECHO, str(server.getsockname()[1])]
+        with subprocess.Popen(command), server.accept()[0] as connection:  # it ends when the connection does
+            connection.settimeout(_PATIENCE)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             begun = time.perf_counter()
             for _ in range(_TRIPS):
                 connection.sendall(b".")
                 connection.recv(1)
             taken = time.perf_counter() - begun
-            connection.close()  # the other process ends
-            echo.wait()
     return _TRIPS / taken
 
 
@@ -77,6 +77,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
         connection.sendall(told)
 """
 _TRIPS = 5_000
+_PATIENCE = 30.0
 _HASHES = 1 << 17
 _NAME = re.compile(r"(?:.*_)?(kafka_2\.13|delta-spark_4\.2_2\.13)-([0-9.]+)\.jar$")
 

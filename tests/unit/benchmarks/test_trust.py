@@ -74,6 +74,14 @@ def test_the_machine_s_own_speed_is_kept_and_shown(results: Path, monkeypatch: p
     assert "stolen by the host; speed of the machine: 18 MB/s packed by one core, 36 by all." in report.page()
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0.9, "met"), (0.898, "**missed by less than 1%**"), (0.89, "**missed by 1%**"), (0.45, "**missed by 50%**")],
+)
+def test_what_is_missed_by_little_is_not_missed_by_nothing(value: float, told: str) -> None:
+    assert Figure("batch.speed", "", (value,), limit=0.9).verdict == told
+
+
 def test_each_slice_of_a_replay_is_a_value_with_the_pause_before_it() -> None:
     stretch = Stretch()
     for done, event_seconds, seconds in ((10, 400.0, 4.0), (10, 400.0, 5.0), (50, 1_000.0, 10.0), (90, 1_100.0, 20.0)):
