@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from anabranch.core.settings import Settings
 from anabranch.operate.runtime import lifecycle
@@ -10,12 +12,21 @@ from support.processes import alive, eventually, everything, listening
 pytestmark = pytest.mark.system
 
 
+def moment(log: str, said: str) -> datetime:
+    line = next(line for line in log.splitlines() if said in line)
+    return datetime.fromisoformat(line.split()[0])
+
+
 def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
     processes = everything(platform)
     assert len(processes) > 10
     stopped = lifecycle.stop(platform)
     assert stopped[-2:] == ["kafka", "postgres"]
     eventually(lambda: not any(alive(process) for process in processes), 5)
+    triggerer = (platform.logs / "airflow-triggerer.log").read_text().rpartition("Exiting gracefully")[2]
+    began, ended = (moment(triggerer, said) for said in ("Waiting for triggers", "Exited trigger loop"))
+    assert (ended - began).total_seconds() < 5, "it waits 10 s for a child that has ended"
+    assert "error" not in triggerer
     assert lifecycle.status(platform) == []
     ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
     assert not {each.port for each in listening()} & ports

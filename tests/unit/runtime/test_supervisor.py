@@ -50,6 +50,24 @@ child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], %s)
 print(child.pid, flush=True)
 time.sleep(600)
 """
+WATCHFUL = f"""
+import os, signal, subprocess, sys, time
+
+child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}])
+
+def told(*_):
+    print("told after its child had ended" if ended() else "told before its child", flush=True)
+    os._exit(0)
+
+def ended():
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+signal.signal(signal.SIGTERM, told)
+print("up", flush=True)
+while not ended():
+    time.sleep(0.001)
+print("its child has died", flush=True)
+"""
 
 
 @pytest.fixture
@@ -103,6 +121,7 @@ def recorded(settings: Settings, made: Service, depth: int = 0) -> Record:
         depth,
         15,
         made.grace,
+        children_first=made.children_first,
     )
     process_registry.write(settings, record)
     return record
@@ -416,6 +435,27 @@ def test_stop_ends_children_whose_parent_was_killed(settings: Settings) -> None:
     assert _lives(child)
     assert _stop_services.stop(settings) == ["parent"]
     assert not _lives(child)
+
+
+@pytest.mark.parametrize("children_first", [True, False])
+def test_a_part_that_is_stopped_after_its_children_does_not_see_them_fail(
+    settings: Settings, children_first: bool
+) -> None:
+    made = part(settings, "watchful", WATCHFUL, children_first=children_first)
+    record = recorded(settings, made)
+    _printed(made.log)
+    assert _stop_services.stop(settings) == ["watchful"]
+    heard = "told after its child had ended" if children_first else "told before its child"
+    assert made.log.read_text().splitlines() == ["up", heard]
+    assert process_registry.family(record) == []
+
+
+def test_the_supervisor_records_whose_children_are_stopped_first(
+    settings: Settings, supervised: Callable[..., None]
+) -> None:
+    supervised(part(settings, "watchful", children_first=True), part(settings, "plain"))
+    found = eventually(settings, lambda all_: state("watchful", "running")(all_) and state("plain", "running")(all_))
+    assert {name: record.children_first for name, record in found.items()} == {"watchful": True, "plain": False}
 
 
 def test_stop_kills_what_does_not_listen(settings: Settings) -> None:

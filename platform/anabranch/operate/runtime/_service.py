@@ -60,6 +60,8 @@ class Service:
     """The address that it listens on at its first port."""
     restart: Restart = Restart.ALWAYS
     stop_signal: Signals = SIGTERM
+    children_first: bool = False
+    """Whether its children are stopped before it gets the stop signal."""
     grace: float = 15.0
     """Seconds from the stop signal to SIGKILL."""
     start_timeout: float = 120.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 
 import psutil
@@ -56,16 +56,39 @@ def stop(settings: Settings) -> list[str]:
 
 def end(level: Iterable[Record]) -> None:
     """Ends the processes of these records in parallel: stop signal, grace period, then all that is left of them."""
-    waiting = []
-    for record in level:
-        members = process_registry.family(record)
-        if leader := record.process():
-            _send(leader, signal.Signals(record.stop_signal))
-        waiting.append((record, members, time.monotonic() + record.grace))
+    waiting = [(record, process_registry.family(record), time.monotonic() + record.grace) for record in level]
+    for record, _, _ in waiting:
+        if not record.children_first:
+            _tell(record, signal.Signals(record.stop_signal))
+    for record, members, _ in waiting:
+        if record.children_first:
+            _tell_after_children(record, members)
     for record, members, deadline in waiting:
-        while (leader := record.process()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        _wait(record.process, deadline)
         _sweep(record, members)
+
+
+def _tell(record: Record, *numbers: signal.Signals) -> None:
+    for number in numbers:
+        if leader := record.process():
+            _send(leader, number)
+
+
+def _tell_after_children(record: Record, members: Iterable[psutil.Process]) -> None:
+    """Sends the stop signal to a service's children, waits for their end, and sends it to the service. That is
+    suspended meanwhile, or it would take their end for a failure."""
+    children, number = [p for p in members if p.pid != record.pid], signal.Signals(record.stop_signal)
+    _tell(record, signal.SIGSTOP)
+    for child in children:
+        _send(child, number)
+    _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
+    _tell(record, number, signal.SIGCONT)
+
+
+def _wait(lasts: Callable[[], object], deadline: float) -> None:
+    """Waits while ``lasts()``, but not longer than until ``deadline`` by the monotonic clock."""
+    while lasts() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _end_alone(record: Record) -> None:

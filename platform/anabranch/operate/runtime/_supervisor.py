@@ -151,6 +151,7 @@ class Watch:
             restarts=max(self.restarts, 0),
             detail=detail,
             birth=process_registry.birth(pid),
+            children_first=self.part.children_first,
         )
         process_registry.write(self.settings, record)
         return record

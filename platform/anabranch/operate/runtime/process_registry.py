@@ -45,6 +45,7 @@ class Record:
     restarts: int = 0
     detail: str = ""
     birth: str = ""
+    children_first: bool = False
 
     def process(self) -> psutil.Process | None:
         """Returns the process that was started; None if it has ended."""
