@@ -450,6 +450,29 @@ def test_a_part_that_is_stopped_after_its_children_does_not_see_them_fail(
     assert process_registry.family(record) == []
 
 
+def test_a_stop_that_is_interrupted_leaves_nothing_suspended(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = part(settings, "watchful", WATCHFUL, children_first=True)
+    record = recorded(settings, made)
+    _printed(made.log)
+    suspended = list[str]()
+
+    def interrupted(*_: object) -> None:
+        while (leader := record.process()) and leader.status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)
+        suspended.append("yes")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_stop_services, "_wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _stop_services.stop(settings)
+    assert suspended == ["yes"]
+    _wait_gone(record.pid)
+    assert not _lives(record.pid)
+    monkeypatch.undo()
+
+
 def test_the_supervisor_records_whose_children_are_stopped_first(
     settings: Settings, supervised: Callable[..., None]
 ) -> None:

@@ -79,10 +79,12 @@ def _tell_after_children(record: Record, members: Iterable[psutil.Process]) -> N
     suspended meanwhile, or it would take their end for a failure."""
     children, number = [p for p in members if p.pid != record.pid], signal.Signals(record.stop_signal)
     _tell(record, signal.SIGSTOP)
-    for child in children:
-        _send(child, number)
-    _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
-    _tell(record, number, signal.SIGCONT)
+    try:
+        for child in children:
+            _send(child, number)
+        _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
+    finally:  # also on Ctrl-C: nobody would notice that it stands still
+        _tell(record, number, signal.SIGCONT)
 
 
 def _wait(lasts: Callable[[], object], deadline: float) -> None:
