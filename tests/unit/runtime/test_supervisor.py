@@ -50,6 +50,19 @@ child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}], %s)
 print(child.pid, flush=True)
 time.sleep(600)
 """
+ASKING = """
+import os, signal, time
+
+def told(*_):
+    while open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[0] == "T":
+        time.sleep(0.01)
+    print("answered", flush=True)
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, told)
+print("child up", flush=True)
+time.sleep(600)
+"""
 WATCHFUL = f"""
 import os, signal, subprocess, sys, time
 
@@ -448,6 +461,19 @@ def test_a_part_that_is_stopped_after_its_children_does_not_see_them_fail(
     heard = "told after its child had ended" if children_first else "told before its child"
     assert made.log.read_text().splitlines() == ["up", heard]
     assert process_registry.family(record) == []
+
+
+def test_a_child_that_waits_for_its_suspended_parent_gets_its_answer(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 1.0)
+    made = part(settings, "asked", WATCHFUL.replace(repr(SLEEPS), repr(ASKING)), children_first=True)
+    recorded(settings, made)
+    eventually(settings, lambda _: "child up" in made.log.read_text())
+    assert _stop_services.stop(settings) == ["asked"]
+    said = made.log.read_text()
+    assert "answered" in said
+    assert "told before its child" not in said
 
 
 def test_a_stop_that_is_interrupted_leaves_nothing_suspended(

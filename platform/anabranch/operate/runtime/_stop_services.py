@@ -83,6 +83,9 @@ def _tell_after_children(record: Record, members: Iterable[psutil.Process]) -> N
         for child in children:
             _send(child, number)
         _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
+        if any(map(_alive, children)):  # one of them may wait for an answer of the service's
+            _tell(record, signal.SIGCONT)
+            _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
     finally:  # also on Ctrl-C: nobody would notice that it stands still
         _tell(record, number, signal.SIGCONT)
 
