@@ -466,7 +466,7 @@ def test_a_part_that_is_stopped_after_its_children_does_not_see_them_fail(
 def test_a_child_that_waits_for_its_suspended_parent_gets_its_answer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 1.0)
+    monkeypatch.setattr(_stop_services, "LEFTOVER_SECONDS", 2.0)
     made = part(settings, "asked", WATCHFUL.replace(repr(SLEEPS), repr(ASKING)), children_first=True)
     recorded(settings, made)
     eventually(settings, lambda _: "child up" in made.log.read_text())
@@ -496,7 +496,6 @@ def test_a_stop_that_is_interrupted_leaves_nothing_suspended(
     assert suspended == ["yes"]
     _wait_gone(record.pid)
     assert not _lives(record.pid)
-    monkeypatch.undo()
 
 
 def test_the_supervisor_records_whose_children_are_stopped_first(

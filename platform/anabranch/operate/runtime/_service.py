@@ -61,7 +61,7 @@ class Service:
     restart: Restart = Restart.ALWAYS
     stop_signal: Signals = SIGTERM
     children_first: bool = False
-    """Whether its children are stopped before it gets the stop signal."""
+    """Whether it is suspended while its children are stopped, and gets the stop signal when they have ended."""
     grace: float = 15.0
     """Seconds from the stop signal to SIGKILL."""
     start_timeout: float = 120.0

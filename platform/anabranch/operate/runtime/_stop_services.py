@@ -78,14 +78,18 @@ def _tell_after_children(record: Record, members: Iterable[psutil.Process]) -> N
     """Sends the stop signal to a service's children, waits for their end, and sends it to the service. That is
     suspended meanwhile, or it would take their end for a failure."""
     children, number = [p for p in members if p.pid != record.pid], signal.Signals(record.stop_signal)
+
+    def left() -> bool:
+        return any(map(_alive, children))
+
     _tell(record, signal.SIGSTOP)
     try:
         for child in children:
             _send(child, number)
-        _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
-        if any(map(_alive, children)):  # one of them may wait for an answer of the service's
+        _wait(left, time.monotonic() + LEFTOVER_SECONDS)
+        if left():  # one of them may wait for an answer of the service's
             _tell(record, signal.SIGCONT)
-            _wait(lambda: any(map(_alive, children)), time.monotonic() + LEFTOVER_SECONDS)
+            _wait(left, time.monotonic() + LEFTOVER_SECONDS)
     finally:  # also on Ctrl-C: nobody would notice that it stands still
         _tell(record, number, signal.SIGCONT)
 
