@@ -26,6 +26,7 @@ def test_stop_leaves_no_process_and_no_open_port(platform: Settings) -> None:
     triggerer = (platform.logs / "airflow-triggerer.log").read_text()
     began, ended = (moment(triggerer, said) for said in ("Waiting for triggers", "Exited trigger loop"))
     assert (ended - began).total_seconds() < 5, "it waits 10 s for a child that has ended"
+    assert "Process exited" not in triggerer.rpartition("Waiting for triggers")[2], "it was told before its child"
     assert lifecycle.status(platform) == []
     ports = {platform.kafka_port, platform.kafka_controller_port, platform.postgres_port, platform.airflow_port}
     assert not {each.port for each in listening()} & ports
