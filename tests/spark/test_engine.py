@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pyarrow as pa
 import pytest
-from anabranch.core.engine.spark import (
-    class_archive,
-    engine_conf,
-    jar_conf,
-    jar_paths,
-    java_options,
-    live_engine,
-    scratch,
-)
+from anabranch.core.engine.idle_memory import trim_engine
+from anabranch.core.engine.java_options import class_archive, java_options, live_engine
+from anabranch.core.engine.spark import engine_conf, jar_conf, jar_paths, scratch
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime.environment import environment
 from anabranch.operate.runtime.kafka_server import java
@@ -219,3 +213,23 @@ def test_a_home_of_any_name_and_ones_own_options_go_together(tmp_path: Path) -> 
     assert done.stdout.split() == ["True", "kept"], done.stderr
     said = [line for line in done.stderr.splitlines() if "jdk.incubator" not in line]  # the JVM's own
     assert said == [], "an engine starts in silence"
+
+
+def test_an_engine_returns_what_its_native_libraries_have_freed(spark: SparkSession) -> None:
+    """glibc keeps what is freed between blocks that are still in use."""
+    jvm = spark._jvm
+    assert jvm is not None
+    field = jvm.java.lang.Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe")
+    field.setAccessible(True)
+    unsafe, process = field.get(None), psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
+    blocks = [unsafe.allocateMemory(50_000) for _ in range(2_000)]
+    for block in blocks:
+        unsafe.setMemory(block, 50_000, jvm.Byte(1))
+    kept = blocks[::50]
+    for block in set(blocks).difference(kept):
+        unsafe.freeMemory(block)
+    held = process.memory_info().rss
+    trim_engine(jvm)
+    assert held - process.memory_info().rss > 50_000_000
+    for block in kept:
+        unsafe.freeMemory(block)

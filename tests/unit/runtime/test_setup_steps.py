@@ -101,7 +101,7 @@ def test_what_a_program_has_started_ends_with_it(tmp_path: Path, monkeypatch: py
 
 
 def test_a_list_that_is_not_resolved_ends_the_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anabranch.core.engine.spark import class_archive
+    from anabranch.core.engine.java_options import class_archive
 
     settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
     failing = program(tmp_path, "print('UNRESOLVED DEPENDENCIES'); raise SystemExit(1)")
@@ -116,7 +116,7 @@ def test_a_list_that_is_not_resolved_ends_the_set_up(tmp_path: Path, monkeypatch
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
-    from anabranch.core.engine.spark import class_archive
+    from anabranch.core.engine.java_options import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
     settings = Settings(home=tmp_path / "home", jars=tmp_path / "jars")
@@ -167,7 +167,7 @@ def test_with_another_cluster_no_classes_of_a_broker_are_archived(
 def test_archives_of_other_jars_go_and_only_what_is_missing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anabranch.core.engine.spark import class_archive
+    from anabranch.core.engine.java_options import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
     settings, made = Settings(home=tmp_path / "home", jars=tmp_path / "jars"), list[str]()

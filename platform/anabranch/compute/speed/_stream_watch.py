@@ -13,6 +13,7 @@ from anabranch.lake import commit_history, open_table
 from anabranch.lake.layout import landing_table
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
     from anabranch.compute.speed.service import Slot, Speed
@@ -61,14 +62,34 @@ class Watched:
         return str(cut) if ahead else None
 
     def _newest_landed(self, topic: str) -> BackgroundAnswer:
-        newest = BackgroundAnswer(partial(newest_with_rows, landing_table(self._settings, topic)), _ASK_SECONDS)
-        return self._landed.setdefault(topic, newest)
+        if topic not in self._landed:
+            self._landed[topic] = BackgroundAnswer(NewestWithRows(landing_table(self._settings, topic)), _ASK_SECONDS)
+        return self._landed[topic]
 
 
-def newest_with_rows(landing: str) -> int | None:
-    """The newest epoch of a landing table with at least one row: empty epochs don't start a micro-batch."""
-    table = open_table(landing)
-    for found in commit_history(table) if table is not None else ():
+class NewestWithRows:
+    """The newest epoch of a landing table with at least one row: empty epochs don't start a micro-batch. None while
+    there is none. Keeps the table open, as it is asked each second."""
+
+    def __init__(self, landing: str) -> None:
+        self._landing = landing
+        self._table: DeltaTable | None = None
+        self._known: tuple[int, int | None] = (-1, None)
+
+    def __call__(self) -> int | None:
+        table, self._table = self._table, None  # opened anew after an error
+        if table is None:
+            table = open_table(self._landing)
+        else:
+            table.update_incremental()
+        if table is not None and table.version() != self._known[0]:
+            self._known = table.version(), _newest_with_rows(table)
+        self._table = table
+        return None if table is None else self._known[1]
+
+
+def _newest_with_rows(table: DeltaTable) -> int | None:
+    for found in commit_history(table):
         if int(found.note.extra.get("rows", 0)):
             return max(position.epoch for position in found.note.cut.positions.values())
     return None

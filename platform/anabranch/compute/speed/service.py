@@ -20,9 +20,9 @@ from anabranch.compute.speed.status import ViewStatus
 from anabranch.compute.speed.view_stream import SpeedQuery, acquire_fence, start
 from anabranch.contracts.model.topics import Sources
 from anabranch.core.clocks import WallClock
+from anabranch.core.engine.java_options import live_engine
 from anabranch.core.engine.lifetime import engine
 from anabranch.core.engine.liveness import Watcher
-from anabranch.core.engine.spark import live_engine
 from anabranch.core.engine.tasks import end_process
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState, Conflict, TryAgain, root_cause
 from anabranch.core.settings import Settings

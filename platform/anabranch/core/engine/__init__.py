@@ -2,8 +2,8 @@
 
 In: settings. Out: a ``SparkSession``, or a clear error. Importing this package loads no pyspark.
 
-1. ``spark`` creates the session, with Spark settings that ``_settings_check`` has checked, and Java classes kept by
-   ``_java_classes``;
+1. ``spark`` creates the session, with the JVM's ``java_options``, Spark settings that ``_settings_check`` has checked,
+   and Java classes kept by ``_java_classes``;
 2. ``call_sites`` has Spark record the lines of an author's function;
 3. ``lifetime`` holds an engine for the duration of a block, and explains its end (memory, a signal);
 4. ``liveness`` detects streams that hang, by the signs of progress that ``tasks`` reads; ``idle_memory`` returns what
@@ -20,4 +20,14 @@ from anabranch._lazy_exports import lazy_exports
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_exports(__name__)
 
-__all__ = ["call_sites", "die_with_parent", "idle_memory", "job_error", "lifetime", "liveness", "spark", "tasks"]
+__all__ = [
+    "call_sites",
+    "die_with_parent",
+    "idle_memory",
+    "java_options",
+    "job_error",
+    "lifetime",
+    "liveness",
+    "spark",
+    "tasks",
+]

@@ -13,9 +13,9 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from anabranch.core.engine.spark import live_engine
+from anabranch.core.engine.java_options import live_engine
 from anabranch.core.engine.tasks import cpu_seconds
 from anabranch.core.settings import Settings
 
@@ -68,6 +68,21 @@ def _collect() -> None:
     gc.collect()  # Python's proxies of the engine's objects are in cycles, and hold what these hold
     if (gateway := SparkContext._gateway) is not None:
         gateway.jvm.System.gc()
+        trim_engine(gateway.jvm)
     pyarrow.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
         trim(0)
+
+
+def trim_engine(jvm: Any) -> None:
+    """Has the JVM return what its native libraries have freed; JVMs before 17.0.6, and those without glibc, can't."""
+    connection = jvm.java.lang.Class.forName("javax.management.MBeanServerConnection")
+    invoke = next(method for method in connection.getMethods() if method.getName() == "invoke")
+    given = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 4)
+    given[0] = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    given[1] = "systemTrimNativeHeap"
+    try:
+        # By reflection: the server's own class is hidden from py4j.
+        invoke.invoke(jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer(), given)
+    except Exception as error:
+        log.debug("the engine's native memory isn't returned: %s", error)

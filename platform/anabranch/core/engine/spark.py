@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.core.atomic_files import held_for_good
 from anabranch.core.engine._java_classes import keep_java_classes
 from anabranch.core.engine._settings_check import check_values, refusal
+from anabranch.core.engine.java_options import AVRO_LIMITS, java_options
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 
@@ -71,14 +72,12 @@ _NEEDED = {name: ENGINE[name] for name in ("spark.sql.extensions", "spark.sql.se
 """What a session of somebody else must have, too."""
 LIVE = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # How often a stream polls for new data. Each poll lists the whole log of the table, 25 us per file: at 50 ms
-    # an idle stream used a third of a core at 1,500 commits.
+    # How often a stream polls for new data. Each poll lists the log of each table that it reads.
     "spark.sql.streaming.pollingDelay": "200ms",
 }
 """For long-running streams: Spark generates the code of each projection again for every task of every micro-batch,
 which is most of the work for some hundred rows. With this, what isn't fused into one stage is interpreted: landing then
 decodes a third as many rows a second, so a stream that only catches up runs without it."""
-_FEW_CORES = 2
 SMALL_EVENTS = 100_000
 """Up to this many events a rebuild with its checks is faster with ``SMALL`` than with generated code."""
 SMALL: Mapping[str, str] = {
@@ -92,32 +91,6 @@ SMALL: Mapping[str, str] = {
 }
 """For a session with small jobs, or many of them: what Spark does to make large jobs fast (compile each plan, adapt it
 at run time) takes most of the time of such a job."""
-# With a smaller stack an error in a Python foreachBatch ends in a StackOverflowError that hides it.
-_STACK = "-Xss8m"
-COMPILER = (
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
-    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
-)
-"""JVM options for few cores. The planner has many warm methods, which keep the optimizing compiler busy for minutes: on
-2 cores it took half of the CPU of a stream. With 20 times the usual thresholds it compiles only the inner loops, which
-reach them quickly. A broker starts with two thirds of the CPU, and its first minutes take half."""
-_COLLECTOR = "-XX:+UseParallelGC"
-# A JVM without the thread that was denied memory would hang. Exit code 3: see ``core.engine.lifetime``.
-_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-# A record of a few bytes can name a text of 2 GB, and Avro's decoder asks for the memory first. What is longer is left
-# to landing's other decoder.
-_AVRO_LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
-    for what, most in {"bytes": 32 << 20, "string": 32 << 20, "collectionItems": 4 << 20}.items()
-)
-JAVA_OPTIONS = f"{_STACK} {COMPILER} {_COLLECTOR} {_MEMORY} {_AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
-_LOG = Path(__file__).with_name("log4j2.properties")
-# After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
-# them at a full collection (``idle_memory``), and is as fast on two cores. By itself the JVM begins with a 64th of the
-# machine's memory, and never has less.
-_SMALL_COLLECTOR = (
-    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:-ShrinkHeapInSteps -Xms128m -XX:NewSize=80m"
-)
 
 
 def jar_paths(settings: Settings) -> list[Path]:
@@ -149,39 +122,15 @@ def _is_local(settings: Settings) -> bool:
 
 
 def _local_files(settings: Settings) -> dict[str, str]:
-    """The file system of local disks: set-up compiles one that starts no program for a file that it creates (ADR 48).
-    Not for a cluster, whose executors look for the class before they are sent JARs; nor without it on the class path:
-    JARs of an older set-up lack it."""
-    jar = settings.jars / "spark" / "LocalFiles.jar"
-    usable = _is_local(settings) and jar.exists() and os.pathsep not in str(jar)
-    return {"spark.hadoop.fs.file.impl": "anabranch.LocalFiles"} if usable else {}
-
-
-def class_archive(settings: Settings) -> Path:
-    """The JVM's class data archive for the engine; ``operate.setup`` writes it."""
-    return settings.jars / "engine.jsa"
-
-
-def java_options(settings: Settings) -> str:
-    """JVM options of every engine. The JVM silently ignores an archive made by another JVM or class path."""
-    archived = (f'"{option}"' for option in archive_options(class_archive(settings)))
-    return " ".join([JAVA_OPTIONS, f'"-Dlog4j2.configurationFile={_LOG}"', *archived])
-
-
-def archive_options(archive: Path) -> tuple[str, ...]:
-    """JVM options to use a class data archive; none if it doesn't exist. Mapped where it was made for: a JVM else puts
-    it at a random address, and so writes most of its 200 MB again, for itself alone."""
-    where = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
-    quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-    return (f"-XX:SharedArchiveFile={archive}", *where, *quiet) if archive.exists() else ()
-
-
-def live_engine(settings: Settings) -> dict[str, str]:
-    """JVM options for engines of long-running streams on few cores, where they share cores and memory with all other
-    processes."""
-    if (os.cpu_count() or 1) > _FEW_CORES:
+    """Classes of our own for files on local disks, and for the logs of Delta tables there (ADR 48). Not for a cluster,
+    whose executors look for a class before they are sent JARs; nor without it on the class path: JARs of an older
+    set-up lack it."""
+    if not _is_local(settings) or os.pathsep in str(settings.jars):
         return {}
-    return {"spark.driver.defaultJavaOptions": java_options(settings).replace(_COLLECTOR, _SMALL_COLLECTOR)}
+    names = {"spark.hadoop.fs.file.impl": "LocalFiles"}
+    if "spark.delta.logStore.class" not in settings.spark_conf:  # Delta refuses both
+        names["spark.delta.logStore.file.impl"] = "LocalLogStore"
+    return {key: f"anabranch.{name}" for key, name in names.items() if (settings.jars / f"spark/{name}.jar").exists()}
 
 
 def scratch(settings: Settings) -> Path:
@@ -222,7 +171,7 @@ def engine_conf(settings: Settings, more: Mapping[str, str] = MappingProxyType({
         **ENGINE,
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.defaultJavaOptions": java_options(settings),
-        "spark.executor.defaultJavaOptions": _AVRO_LIMITS,
+        "spark.executor.defaultJavaOptions": AVRO_LIMITS,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(settings.home / "warehouse"),
         **_local_files(settings),

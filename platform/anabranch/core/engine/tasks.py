@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 def progress_of(spark: SparkSession, run_id: str) -> Hashable:
     """A value that changes whenever a job of the query's run starts or ends, or one of its tasks ends.
 
-    While its tasks wait because other queries use all cores, it changes with the tasks of those. Not guaranteed to
-    return: it blocks when the engine doesn't answer.
+    While its tasks wait because other queries use all cores, it changes with the tasks of those. That the engine
+    forgets older jobs changes nothing. Not guaranteed to return: it blocks when the engine doesn't answer.
     """
     tracker = spark.sparkContext.statusTracker()
     jobs = tracker.getJobIdsForGroup(run_id)
@@ -37,7 +37,7 @@ def progress_of(spark: SparkSession, run_id: str) -> Hashable:
     own = {stage for job in infos if job is not None for stage in job.stageIds} & set(active)
     stages = [tracker.getStageInfo(stage) for stage in own]
     waits = bool(own) and not any(stage.numActiveTasks for stage in stages if stage is not None)
-    return (len(jobs), max(jobs, default=-1), *_counts(spark, active if waits else own))
+    return (max(jobs, default=-1), *_counts(spark, active if waits else own))
 
 
 def _counts(spark: SparkSession, stages: Iterable[int]) -> Iterable[Hashable]:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from anabranch.contracts import Topic, load_declarations
 from anabranch.core.clocks import WallClock
+from anabranch.core.engine.java_options import live_engine
 from anabranch.core.engine.lifetime import engine
 from anabranch.core.engine.liveness import Watcher
-from anabranch.core.engine.spark import live_engine
 from anabranch.core.engine.tasks import end_process
 from anabranch.core.errors import AnabranchError, BadDefinition, BrokenState, TryAgain, root_cause
 from anabranch.core.settings import Settings

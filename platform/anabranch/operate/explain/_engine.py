@@ -31,8 +31,8 @@ def _given_or_new(settings: Settings, given: SparkSession | None, cleanup: ExitS
     """Returns ``given``, else the session of this process, else a new one, which ends with ``cleanup``."""
     from pyspark.sql import SparkSession
 
+    from anabranch.core.engine.java_options import java_options
     from anabranch.core.engine.lifetime import engine
-    from anabranch.core.engine.spark import java_options
 
     found = given or SparkSession._instantiatedSession
     if found is not None and found.sparkContext._jsc is not None:

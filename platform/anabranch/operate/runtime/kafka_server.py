@@ -11,7 +11,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from anabranch.core.engine.spark import COMPILER, archive_options
+from anabranch.core.engine.java_options import COMPILER, archive_options
 from anabranch.core.errors import BrokenState
 from anabranch.core.settings import Settings
 from anabranch.ingest.kafka.auth import PROVIDERS, jaas, password_reference

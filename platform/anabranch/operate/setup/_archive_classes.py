@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anabranch.core.engine.spark import JAVA_OPTIONS, class_archive, session
+from anabranch.core.engine.java_options import JAVA_OPTIONS, class_archive
+from anabranch.core.engine.spark import session
 from anabranch.core.settings import load_settings
 from anabranch.operate.runtime.kafka_server import broker_archive, kafka_part
 

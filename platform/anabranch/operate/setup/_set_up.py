@@ -38,7 +38,7 @@ def set_up(settings: Settings, tell: Tell = lambda _: None) -> None:
     """Resolves what is missing. ``tell`` is called before each step, every few seconds while it runs, and with its size
     and time when it has ended. Raises TryAgain JARS_UNRESOLVED. Safe to kill and repeat: each folder appears
     atomically."""
-    from anabranch.core.engine.spark import class_archive
+    from anabranch.core.engine.java_options import class_archive
     from anabranch.operate.runtime.kafka_server import broker_archive
 
     settings.jars.mkdir(parents=True, exist_ok=True)

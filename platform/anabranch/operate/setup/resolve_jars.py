@@ -15,7 +15,7 @@ import argparse
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,9 +59,14 @@ def resolve(jvm: Any, wanted: list[str], ivy: Path, transitive: bool) -> list[Pa
     return [Path(str(found.apply(i))) for i in range(found.size())]
 
 
-def compile_source(jvm: Any, source: Path, jar: Path) -> None:
-    """Compiles a source file against Spark's own JARs."""
+def compile_source(jvm: Any, source: Path, jar: Path, libraries: Sequence[Path] = ()) -> None:
+    """Compiles a source file against Spark's own JARs and these."""
+    urls = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.net.URL"), len(libraries))
+    for i, library in enumerate(libraries):
+        urls[i] = jvm.java.io.File(str(library)).toURI().toURL()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    own = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    compiler.setParentClassLoader(jvm.java.net.URLClassLoader(urls, own))
     compiler.cook(source.read_text())
     with zipfile.ZipFile(jar, "w") as file:
         for name, code in compiler.getBytecodes().items():
@@ -98,8 +103,9 @@ def main() -> None:
         for jar in resolve(jvm, coordinates(args.listing), ivy_home(args.folder), args.transitive):
             # Ivy writes group_artifact-version.jar; the name is kept, so two groups can't overwrite each other.
             shutil.copyfile(jar, building / jar.name)
+        libraries = list(building.glob("*.jar"))
         for source in sources(args.listing):
-            compile_source(jvm, source, building / f"{source.stem}.jar")
+            compile_source(jvm, source, building / f"{source.stem}.jar", libraries)
     (building / STAMP).write_text(stamp(args.listing))
     shutil.rmtree(args.folder, ignore_errors=True)
     building.rename(args.folder)
