@@ -24,6 +24,11 @@ _IDLE_SHARE: Final = 0.1
 """Of a core. Idle streams use a fortieth."""
 _WORK_SECONDS: Final = 20.0
 """A collection takes a fifth of a second; idle streams use so much CPU in a quarter of an hour."""
+HEAP_FREE_IDLE: Final = (10, 20)
+"""Percent of its heap that an idle engine has free, at least and at most."""
+_HEAP_FREE: Final = ("MinHeapFreeRatio", "MaxHeapFreeRatio")
+_FLAGS: Final = "com.sun.management.HotSpotDiagnosticMXBean"
+_SERVER: Final = "javax.management.MBeanServerConnection"
 log = logging.getLogger(__name__)
 
 
@@ -67,22 +72,49 @@ def _collect() -> None:
 
     gc.collect()  # Python's proxies of the engine's objects are in cycles, and hold what these hold
     if (gateway := SparkContext._gateway) is not None:
-        gateway.jvm.System.gc()
+        collect_engine(gateway.jvm)
         trim_engine(gateway.jvm)
     pyarrow.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
         trim(0)
 
 
+def collect_engine(jvm: Any) -> None:
+    """Collects the heap, and leaves little of it free. Work after it may have more again: the serial collector
+    collects all of the heap each time that what survives needs more room than is free."""
+    management = jvm.java.lang.management.ManagementFactory
+    try:
+        flags = management.getPlatformMXBean(jvm.Class.forName(_FLAGS))
+        before = [_call(jvm, _FLAGS, flags, "getVMOption", name).getValue() for name in _HEAP_FREE]
+    except Exception as error:  # another kind of JVM
+        log.debug("the engine keeps its share of free heap: %s", error)
+        jvm.System.gc()
+        return
+    least, most = _HEAP_FREE
+    try:  # in this order: the least is never above the most
+        _call(jvm, _FLAGS, flags, "setVMOption", least, str(HEAP_FREE_IDLE[0]))
+        _call(jvm, _FLAGS, flags, "setVMOption", most, str(HEAP_FREE_IDLE[1]))
+        jvm.System.gc()
+    finally:
+        _call(jvm, _FLAGS, flags, "setVMOption", most, before[1])
+        _call(jvm, _FLAGS, flags, "setVMOption", least, before[0])
+
+
 def trim_engine(jvm: Any) -> None:
     """Has the JVM return what its native libraries have freed; JVMs before 17.0.6, and those without glibc, can't."""
-    connection = jvm.java.lang.Class.forName("javax.management.MBeanServerConnection")
-    invoke = next(method for method in connection.getMethods() if method.getName() == "invoke")
-    given = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 4)
-    given[0] = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-    given[1] = "systemTrimNativeHeap"
+    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    commands = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     try:
-        # By reflection: the server's own class is hidden from py4j.
-        invoke.invoke(jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer(), given)
+        _call(jvm, _SERVER, server, "invoke", commands, "systemTrimNativeHeap", None, None)
     except Exception as error:
         log.debug("the engine's native memory isn't returned: %s", error)
+
+
+def _call(jvm: Any, interface: str, target: Any, name: str, *given: Any) -> Any:
+    """Calls the method of this name that the interface has. By reflection: these objects' own classes are in packages
+    that aren't exported, where py4j finds no method."""
+    method = next(each for each in jvm.Class.forName(interface).getMethods() if each.getName() == name)
+    values = jvm.java.lang.reflect.Array.newInstance(jvm.Class.forName("java.lang.Object"), len(given))
+    for i, value in enumerate(given):
+        values[i] = value
+    return method.invoke(target, values)

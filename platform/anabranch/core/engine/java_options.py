@@ -28,11 +28,15 @@ AVRO_LIMITS = " ".join(
 )
 JAVA_OPTIONS = f"{_STACK} {COMPILER} {_COLLECTOR} {_MEMORY} {AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
 _LOG = Path(__file__).with_name("log4j2.properties")
+HEAP_FREE_AT_WORK = (50, 75)
+"""Percent of its heap that a live engine has free after a collection of the whole of it, at least and at most. The
+serial collector does that each time that what survives needs more room: with 20 and 40 percent five times as often."""
 # After a burst the parallel collector keeps 600 MB for new objects that an idle stream doesn't need; this one releases
 # them at a full collection (``idle_memory``), and is as fast on two cores. By itself the JVM begins with a 64th of the
 # machine's memory, and never has less.
 _SMALL_COLLECTOR = (
-    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps -Xms128m -XX:NewSize=80m"
+    f"-XX:+UseSerialGC -XX:MinHeapFreeRatio={HEAP_FREE_AT_WORK[0]} -XX:MaxHeapFreeRatio={HEAP_FREE_AT_WORK[1]} "
+    "-XX:-ShrinkHeapInSteps -Xms128m -XX:NewSize=80m"
 )
 # Spark remembers the last thousand jobs, stages and queries, with the text of each plan, for its own pages.
 _SHORT_MEMORY = {
