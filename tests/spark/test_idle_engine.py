@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,11 @@ def jvm(engine_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     gateway.shutdown()
 
 
+def used(jvm: Any) -> int:
+    runtime = jvm.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory()) >> 20
+
+
 def heap(jvm: Any) -> int:
     return int(jvm.Runtime.getRuntime().totalMemory()) >> 20
 
@@ -47,3 +53,15 @@ def test_it_returns_more_when_idle_than_at_work(jvm: Any) -> None:
     assert at_work >= LIVE / (1 - HEAP_FREE_AT_WORK[0] / 100)
     assert idle <= LIVE / (1 - HEAP_FREE_IDLE[1] / 100) + 100, "and what is for new objects"
     assert heap(jvm) == pytest.approx(at_work, rel=0.05), "work that comes again finds room"
+
+
+def test_what_cleaners_let_go_of_goes_too(jvm: Any) -> None:
+    """Spark's holds what belongs to a query until that is collected."""
+    cleaner, gone = jvm.java.lang.ref.Cleaner.create(), jvm.Object()
+    task = jvm.java.util.concurrent.FutureTask(jvm.Thread(), jvm.java.nio.ByteBuffer.allocate(100 << 20))
+    cleaner.register(gone, task)
+    del gone, task
+    gc.collect()  # Python's proxies hold what they stand for
+    assert used(jvm) >= LIVE + 100
+    collect_engine(jvm)
+    assert used(jvm) < LIVE + 50

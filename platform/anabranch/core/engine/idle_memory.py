@@ -11,6 +11,7 @@ import ctypes
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,7 @@ _WORK_SECONDS: Final = 20.0
 """A collection takes a fifth of a second; idle streams use so much CPU in a quarter of an hour."""
 HEAP_FREE_IDLE: Final = (10, 20)
 """Percent of its heap that an idle engine has free, at least and at most."""
+_CLEANING_SECONDS: Final = 1.0
 _HEAP_FREE: Final = ("MinHeapFreeRatio", "MaxHeapFreeRatio")
 _FLAGS: Final = "com.sun.management.HotSpotDiagnosticMXBean"
 _SERVER: Final = "javax.management.MBeanServerConnection"
@@ -80,9 +82,11 @@ def _collect() -> None:
 
 
 def collect_engine(jvm: Any) -> None:
-    """Collects the heap, and leaves little of it free. Work after it may have more again: the serial collector
+    """Collects the heap, twice, and leaves little of it free. Work after it may have more again: the serial collector
     collects all of the heap each time that what survives needs more room than is free."""
     management = jvm.java.lang.management.ManagementFactory
+    jvm.System.gc()
+    time.sleep(_CLEANING_SECONDS)  # Spark's cleaner lets go of what belonged to what is gone
     try:
         flags = management.getPlatformMXBean(jvm.Class.forName(_FLAGS))
         before = [_call(jvm, _FLAGS, flags, "getVMOption", name).getValue() for name in _HEAP_FREE]
