@@ -22,11 +22,11 @@ from anabranch.core.settings import Settings
 
 EVERY_SECONDS: Final = 60.0
 _IDLE_SHARE: Final = 0.1
-"""Of a core. Idle streams use a fortieth."""
+"""Of a core. Idle streams use a twentieth."""
 _WORK_SECONDS: Final = 20.0
-"""A collection takes a fifth of a second; idle streams use so much CPU in a quarter of an hour."""
+"""A collection takes a third of a second, and there are two; idle streams use so much CPU in some minutes."""
 HEAP_FREE_IDLE: Final = (10, 20)
-"""Percent of its heap that an idle engine has free, at least and at most."""
+"""Percent of its heap that a collection of an idle engine leaves free, at least and at most."""
 _CLEANING_SECONDS: Final = 1.0
 _HEAP_FREE: Final = ("MinHeapFreeRatio", "MaxHeapFreeRatio")
 _FLAGS: Final = "com.sun.management.HotSpotDiagnosticMXBean"
