@@ -67,7 +67,7 @@ class Settings(WaysIn, BaseSettings):
     """An external Kafka cluster, ``host:port,...``; empty means the embedded broker."""
     kafka_options: dict[str, str] = Field(default_factory=dict)
     """More client settings (names of librdkafka), as JSON in the environment. Must not hold a secret."""
-    kafka_user: str = Field(default="", pattern=r"^[\w.@/+=$:-]{0,200}$")
+    kafka_user: str = Field(default="", max_length=200, pattern=r"^[\w.@/+=$:-]*$")
     """The user for the broker, over TLS (SASL_SSL); empty: no login. The password comes from one of the next two."""
     kafka_password: SecretStr = SecretStr("")
     kafka_password_file: File = None
@@ -90,7 +90,7 @@ class Settings(WaysIn, BaseSettings):
 
     schema_registry_url: str = Field(default="", pattern=r"^(https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w./-]*)?)?$")
     """The schema registry of topics whose records name their schema by its id (Confluent's wire format)."""
-    schema_registry_user: str = Field(default="", pattern=r"^[\w.@/+=$-]{0,200}$")
+    schema_registry_user: str = Field(default="", max_length=200, pattern=r"^[\w.@/+=$-]*$")
     """The user for the registry; empty: no login. The password comes from one of the next two."""
     schema_registry_password: SecretStr = SecretStr("")
     schema_registry_password_file: File = None
