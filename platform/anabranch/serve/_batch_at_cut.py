@@ -46,7 +46,7 @@ def batch_at(newest: Snapshot, speed: Snapshot) -> BatchAtCut:
     """Return the batch half ``newest`` as of the cut of ``speed``. Reads the log only if a day is beyond that cut. Such
     a day is left to the speed half if it wasn't published before, or if its files of then were deleted."""
     cut = speed.newest.note.cut
-    beyond = {day for day, at in published_cuts(newest.newest.note).items() if not cut.covers(at)}
+    beyond = {day for day, at in newest.published.items() if not cut.covers(at)}
     if not beyond:
         return BatchAtCut(newest)
     publications = _publications(newest, beyond, cut)

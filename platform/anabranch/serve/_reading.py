@@ -26,7 +26,7 @@ from anabranch.serve._predicate_types import predicate_error
 from anabranch.serve._predicates import Predicate
 from anabranch.serve._scanning import Scan, scan_errors
 from anabranch.serve._spark_failures import Watched, is_about_tables, watch_failures
-from anabranch.serve.half_choice import BATCH, HalfName, published_cuts
+from anabranch.serve.half_choice import BATCH, HalfName
 from anabranch.serve.read_plan import ReadPlan
 from anabranch.serve.reader_log import record_failed
 from anabranch.views.model.definition import PARTITION_DATE, is_own
@@ -100,7 +100,7 @@ class Reading:
         """For each partition that the batch half serves: the cut up to which it includes all events, late ones too. The
         other partitions include the on-time events up to ``cut``."""
         batch = self._plan.batch
-        known = published_cuts(batch.newest.note) if batch is not None else {}
+        known = batch.published if batch is not None else {}
         return {day: known[day] for day, half in self.halves.items() if half == BATCH and day is not None}
 
     @cached_property

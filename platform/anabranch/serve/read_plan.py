@@ -17,7 +17,7 @@ from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef, routes_table, safe_name
 from anabranch.serve._batch_at_cut import BatchAtCut, batch_at, files_exist
 from anabranch.serve._own_failures import READ_VERSION, counts, read_errors
-from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose, published_cuts
+from anabranch.serve.half_choice import BATCH, HalfName, Prefer, choose
 from anabranch.serve.reader_log import record_behind, record_failed
 from anabranch.serve.routes import Route, check_not_retired, covers, route_of
 from anabranch.serve.served_versions import newest_speed
@@ -263,7 +263,7 @@ def reader_name(settings: Settings, reader: str | None) -> str:
 
 
 def _halves(speed: Snapshot, batch: Snapshot | None, prefer: Prefer) -> dict[date | None, HalfName]:
-    published = published_cuts(batch.newest.note) if batch else {}
+    published = batch.published if batch else {}
     return choose(speed.changed, published, speed.newest.note.cut, prefer)
 
 

@@ -27,6 +27,7 @@ from anabranch.lake.files import footer_bounds, parquet_file
 from anabranch.lake.log.archived_commits import opens_at
 from anabranch.lake.log.commit_errors import unreadable_file, unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
+from anabranch.serve.half_choice import published_cuts
 from anabranch.serve.open_tables import UNREADABLE, CommitId, OpenTable, commit_id
 from anabranch.views.model.definition import EMPTIED, PARTITION_DATE, changed_columns
 
@@ -51,6 +52,16 @@ class Snapshot:
     log: pa.Table = field(hash=False)
     """The Delta log's entry of each data file: its absolute ``path``, ``num_records``, and the structs ``min``, ``max``
     and ``null_count``, which are absent if the files have no statistics."""
+    _published: Mapping[date, Cut] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def published(self) -> Mapping[date, Cut]:
+        """The cut that each published partition covers (batch tables only). Parsed once: a year of days takes some
+        3 ms, and each read and each page asks."""
+        if self._published is None:
+            object.__setattr__(self, "_published", published_cuts(self.newest.note))
+        assert self._published is not None  # noqa: S101 - for the type checker
+        return self._published
 
 
 class _Handle(OpenTable):

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from anabranch.core.errors import AnabranchError, BadInput, BrokenState
 from anabranch.core.settings import Settings
 from anabranch.core.storage import DISK
+from anabranch.lake import CommitMetadata
+from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
@@ -217,3 +220,24 @@ def test_a_table_made_again_while_a_reader_was_stopped(tmp_path: Path, monkeypat
     assert new is not None
     assert new.table_id == str(delta_table(uri).metadata().id) != old.table_id
     assert set(new.files) == set(DAYS[:2])
+
+
+def test_what_is_published_is_parsed_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path)
+    small_halves.start_speed(settings, 3)
+    parse, parsed = table_snapshots.published_cuts, list[int]()
+
+    def counted(note: CommitMetadata) -> dict[date, Cut]:
+        parsed.append(1)
+        return parse(note)
+
+    monkeypatch.setattr(table_snapshots, "published_cuts", counted)
+    for number, days in enumerate((DAYS[:1], DAYS[:3]), start=1):
+        small_halves.publish(settings, dict.fromkeys(days, 3), days)
+        for _ in range(3):
+            anabranch.read(VIEW, settings=settings).to_arrow()
+            batch = snapshot(VersionRef(settings, VIEW, 1).batch_table)
+            assert batch is not None
+            assert batch.published.keys() == set(days)
+        assert len(parsed) == number
+    assert replace(batch, newest=replace(batch.newest, note=replace(batch.newest.note, extra={}))).published == {}

@@ -11,17 +11,18 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
-from anabranch.change.dirty_partitions import dirty_partitions
-from anabranch.compute.batch.missing_days import missing_now
-from anabranch.core.errors import root_cause
-from anabranch.core.settings import Settings, load_settings
-from anabranch.views import Registry
-from anabranch.views.project import Project
+if TYPE_CHECKING:
+    from anabranch.core.settings import Settings
+    from anabranch.views import Registry
 
 
 def main(asked: Sequence[str]) -> None:
-    os.nice(10)  # streams and tasks have priority
+    os.nice(10)  # pages, streams and tasks have priority, also over the imports, which take most of a short lookup
+    from anabranch.core.settings import load_settings
+    from anabranch.views.project import Project
+
     answers = sys.stdout
     with redirect_stdout(sys.stderr):  # an author's module may print, too
         settings = load_settings()
@@ -32,6 +33,10 @@ def main(asked: Sequence[str]) -> None:
 
 
 def _answer(settings: Settings, registry: Registry, name: str, version: int) -> str:
+    from anabranch.change.dirty_partitions import dirty_partitions
+    from anabranch.compute.batch.missing_days import missing_now
+    from anabranch.core.errors import root_cause
+
     days, never, late, failed = list[tuple[str, int, int, str]](), list[tuple[str, int]](), 0, ""
     try:
         view = registry.handle(settings, registry.get(name, version))

@@ -19,7 +19,6 @@ from anabranch.core.errors import AnabranchError
 from anabranch.core.settings import Settings
 from anabranch.lake.cut import Cut
 from anabranch.lake.layout import VersionRef
-from anabranch.serve.half_choice import published_cuts
 from anabranch.serve.routes import Route, route_of
 from anabranch.serve.table_snapshots import Snapshot, snapshot
 from anabranch.views.model.definition import PARTITION_DATE
@@ -184,7 +183,7 @@ class StatusReader:
         )
         batch = None if found.kappa else snapshot(ref.batch_table)
         wanted = self._landing.position(speed.newest.note.cut), batch.version if batch is not None else -1
-        published = len(published_cuts(batch.newest.note)) if batch is not None else 0
+        published = len(batch.published) if batch is not None else 0
         return replace(found, published=published, wanted=wanted)
 
     def _read_shared(self, what: str, make: Callable[[], T]) -> T | None:
