@@ -22,6 +22,7 @@ from anabranch.lake.layout import VersionRef
 from anabranch.lake.log.commit_errors import unreadable_table
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.serve import table_snapshots
+from anabranch.serve.half_choice import published_cuts
 from anabranch.serve.routes import route_history, set_route
 from anabranch.serve.table_snapshots import Snapshot, snapshot, snapshot_at
 from deltalake import DeltaTable
@@ -225,13 +226,13 @@ def test_a_table_made_again_while_a_reader_was_stopped(tmp_path: Path, monkeypat
 def test_what_is_published_is_parsed_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(home=tmp_path)
     small_halves.start_speed(settings, 3)
-    parse, parsed = table_snapshots.published_cuts, list[int]()
+    parsed = list[int]()
 
     def counted(note: CommitMetadata) -> dict[date, Cut]:
         parsed.append(1)
-        return parse(note)
+        return published_cuts(note)
 
-    monkeypatch.setattr(table_snapshots, "published_cuts", counted)
+    monkeypatch.setattr("anabranch.serve.table_snapshots.published_cuts", counted)
     for number, days in enumerate((DAYS[:1], DAYS[:3]), start=1):
         small_halves.publish(settings, dict.fromkeys(days, 3), days)
         for _ in range(3):
@@ -240,4 +241,6 @@ def test_what_is_published_is_parsed_once_for_each_version(tmp_path: Path, monke
             assert batch is not None
             assert batch.published.keys() == set(days)
         assert len(parsed) == number
-    assert replace(batch, newest=replace(batch.newest, note=replace(batch.newest.note, extra={}))).published == {}
+    assert batch is not None
+    unpublished = replace(batch.newest, note=replace(batch.newest.note, extra={}))
+    assert replace(batch, newest=unpublished).published == {}
