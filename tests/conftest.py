@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from anabranch.core.engine.java_options import SHORT_LIVED
 from anabranch.core.settings import Settings, load_settings
 from anabranch.operate.runtime import lifecycle
 from lanes import SYSTEM
-from support.short_engines import SHORT_LIVED, SMALL_JOBS
+from support.short_engines import SMALL_JOBS
 from typer.main import get_command
 
 if TYPE_CHECKING:

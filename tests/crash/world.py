@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from anabranch.core.engine.java_options import SHORT_LIVED
 from anabranch.core.engine.spark import session
 from anabranch.core.project_folder import project_root
 from anabranch.core.settings import Settings
@@ -28,7 +29,7 @@ from anabranch_samples.faults import Faults, inject
 from anabranch_samples.flights import flight_events
 from anabranch_samples.publishing import Pace, publish
 from support.sent_records import raw_producer
-from support.short_engines import SHORT_LIVED, SMALL_JOBS
+from support.short_engines import SMALL_JOBS
 
 from crash.acts import AIRCRAFT, CORRECTED, DELAYS, FIRST, TURNS, Stage, narrow
 

@@ -3,10 +3,6 @@ compiling of code that runs once."""
 
 from __future__ import annotations
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""For ``SPARK_SUBMIT_OPTS``, Spark's own variable for options of the JVM: without its second compiler, which pays off
-later. Without that one the JVM reserves a fifth of the space for compiled code (48 MB): an engine that lives longer
-would fill it, and compile the same code again and again."""
 SMALL_JOBS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",

@@ -17,6 +17,7 @@ from anabranch.apps.airflow._load_tasks import LoadJob
 from anabranch.apps.airflow._replay_tasks import ReplayJob
 from anabranch.apps.airflow._retry_policy import NeedsFix
 from anabranch.apps.airflow._spark_job import RebuildJob, SparkJob, rebuilt
+from anabranch.core.engine.java_options import SHORT_LIVED
 from anabranch.core.engine.job_error import ERROR_FILE, carried_out, record_error
 from anabranch.core.errors import EXIT_NEEDS_FIX, BadInput, Conflict, TryAgain, exit_code
 from anabranch.core.settings import Settings
@@ -131,6 +132,21 @@ def test_each_engine_has_a_folder_of_its_own(ended: list[int], tmp_path: Path) -
     assert Path(made.conf["spark.local.dir"]).parent == tmp_path / "tmp"
     assert made.properties_file is not None
     assert "spark.local.dir" not in Path(made.properties_file).read_text()
+
+
+@pytest.mark.parametrize(("events", "quick"), [(None, False), (786, True), (100_000, True), (100_001, False)])
+def test_an_engine_for_few_events_compiles_less(
+    ended: list[int], monkeypatch: pytest.MonkeyPatch, events: int | None, quick: bool
+) -> None:
+    ended += [0, 0]
+    planned = {"view": "delays", "version": 1, "run": "one", **({} if events is None else {"events": events})}
+    made = SparkJob(task_id="rebuild", planned=planned)
+    made.execute({})
+    assert made.properties_file is not None
+    assert (SHORT_LIVED in Path(made.properties_file).read_text()) is quick
+    monkeypatch.setenv("ANABRANCH_SPARK_CONF", '{"spark.driver.defaultJavaOptions": "-Dmine=1"}')
+    made.execute({})
+    assert SHORT_LIVED not in Path(made.properties_file).read_text(), "what one has set oneself comes first"
 
 
 def test_a_job_records_its_error_and_ends_with_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,10 @@ from anabranch.apps.airflow.links import CertificatesLink, ChecksLink, ReplaysLi
 from anabranch.apps.airflow.progress_notes import noted
 from anabranch.core.atomic_files import write_atomically
 from anabranch.core.engine.die_with_parent import mark_as_owner
+from anabranch.core.engine.java_options import short_engine
 from anabranch.core.engine.job_error import expect_error, recorded_error
 from anabranch.core.engine.lifetime import OUT_OF_MEMORY, out_of_memory
-from anabranch.core.engine.spark import engine_conf, hold_scratch, scratch_conf
+from anabranch.core.engine.spark import engine_conf, hold_scratch, is_few, scratch_conf
 from anabranch.core.errors import EXIT_NEEDS_FIX
 from anabranch.core.settings import Settings, load_settings
 from anabranch.ingest.landing.epoch_pacing import run_first
@@ -70,7 +71,7 @@ class SparkJob(SparkSubmitOperator):
         self.application = str(job_file(settings, self.task_id))
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
-        self.properties_file = str(engine_properties(settings))
+        self.properties_file = str(engine_properties(settings, few=is_few(plan.get("events"))))
         error_file = hold_scratch(settings) / "job-error.txt"
         expect_error(error_file)
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}
@@ -134,13 +135,15 @@ def rebuilt(planned: Any) -> SparkJob:
     return RebuildJob(task_id="rebuild", planned=planned, options=("days", "cut", "fingerprint", "events", "late"))
 
 
-def engine_properties(settings: Settings) -> Path:
-    """Writes the engine's settings to a file, so that commands in logs and errors stay readable.
+def engine_properties(settings: Settings, *, few: bool) -> Path:
+    """Writes the engine's settings to a file, so that commands in logs and errors stay readable. ``few``: for a job
+    over few events.
 
     Equal settings give an equal file, written atomically, so parallel tasks don't disturb each other.
     """
-    conf = {**engine_conf(settings), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
+    more = short_engine(settings) if few else {}
+    conf = {**engine_conf(settings, more), "spark.pyspark.python": sys.executable, "spark.log.level": "WARN"}
     equal = {key: value for key, value in conf.items() if key not in scratch_conf(settings)}
     lines = (f"{key} {value}".replace("\\", "\\\\") for key, value in sorted(equal.items()))
-    path = settings.home / "control" / "spark.properties"
+    path = settings.home / "control" / ("spark-few.properties" if few else "spark.properties")
     return write_atomically(path, "\n".join(lines) + "\n")

@@ -44,7 +44,7 @@ def certify_command(
     from anabranch.change.certify_run import certify_live_table
     from anabranch.change.migrate.migration_record import view_of_readers
     from anabranch.core.engine.lifetime import engine
-    from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
+    from anabranch.core.engine.spark import engine_for
     from anabranch.operate.trial import read_days
 
     settings, registry = project_views()
@@ -53,8 +53,7 @@ def certify_command(
     if not as_json:
         typer.echo(plan.to_text())
     run = f"certify-{datetime.now(UTC):%Y%m%dt%H%M%S}-{token_hex(3)}"
-    few = SMALL if plan.events <= SMALL_EVENTS else {}
-    with engine(settings, f"anabranch-certify-{found.name}", few) as spark:
+    with engine(settings, f"anabranch-certify-{found.name}", engine_for(settings, plan.events)) as spark:
         certified = certify_live_table(spark, found, plan, run)
     if as_json:
         rows = [certificate.to_row() for certificate in certified.certificates]

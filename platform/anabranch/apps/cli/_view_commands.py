@@ -136,6 +136,7 @@ def check(
     Exit code 1 if a view is refused; the others are still checked.
     """
     from anabranch.apps.cli._context import project_views
+    from anabranch.core.engine.java_options import short_engine
     from anabranch.core.engine.lifetime import engine
     from anabranch.core.errors import AnabranchError
     from anabranch.views.check import check as check_view
@@ -144,7 +145,7 @@ def check(
     settings, registry = project_views()
     chosen = [view for view in registry if name in (None, view.name)] or [registry.get(name or "")]
     refused = 0
-    with engine(settings, "anabranch-views-check") as spark:
+    with engine(settings, "anabranch-views-check", short_engine(settings)) as spark:
         for view in chosen:
             try:
                 check_view(view, spark, registry.declarations)

@@ -28,6 +28,11 @@ AVRO_LIMITS = " ".join(
 )
 JAVA_OPTIONS = f"{_STACK} {COMPILER} {_COLLECTOR} {_MEMORY} {AVRO_LIMITS} -Dlog4j2.formatMsgNoLookups=true"
 _LOG = Path(__file__).with_name("log4j2.properties")
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""JVM options for engines that end soon: without the optimizing compiler, whose work pays off after about a minute of
+CPU. A day's rebuild takes 16.0 instead of 18.6 s, and 20 instead of 26 CPU seconds. By itself the JVM then reserves a
+fifth of the space for compiled code (48 MB); an engine that lives longer fills that, and compiles the same code again
+and again."""
 HEAP_FREE_AT_WORK = (50, 75)
 """Percent of its heap that a live engine has free after a collection of the whole of it, at least and at most. The
 serial collector does that each time that what survives needs more room: with 20 and 40 percent five times as often."""
@@ -56,6 +61,11 @@ def java_options(settings: Settings) -> str:
     """JVM options of every engine. The JVM silently ignores an archive made by another JVM or class path."""
     archived = (f'"{option}"' for option in archive_options(class_archive(settings)))
     return " ".join([JAVA_OPTIONS, f'"-Dlog4j2.configurationFile={_LOG}"', *archived])
+
+
+def short_engine(settings: Settings) -> dict[str, str]:
+    """Settings for an engine that does small jobs and ends."""
+    return {"spark.driver.defaultJavaOptions": f"{java_options(settings)} {SHORT_LIVED}"}
 
 
 def archive_options(archive: Path) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from anabranch.core.atomic_files import held_for_good
 from anabranch.core.engine._java_classes import keep_java_classes
 from anabranch.core.engine._settings_check import check_values, refusal
-from anabranch.core.engine.java_options import AVRO_LIMITS, java_options
+from anabranch.core.engine.java_options import AVRO_LIMITS, java_options, short_engine
 from anabranch.core.errors import BadInput, BrokenState
 from anabranch.core.settings import Settings
 
@@ -91,6 +91,17 @@ SMALL: Mapping[str, str] = {
 }
 """For a session with small jobs, or many of them: what Spark does to make large jobs fast (compile each plan, adapt it
 at run time) takes most of the time of such a job."""
+
+
+def engine_for(settings: Settings, events: int | None) -> dict[str, str]:
+    """More settings of an engine that is started for one job over so many events (None: unknown): few are faster
+    without what Spark and the JVM do to make large jobs fast."""
+    return {**SMALL, **short_engine(settings)} if is_few(events) else {}
+
+
+def is_few(events: int | None) -> bool:
+    """Whether a job over so many events is a small one (None: unknown)."""
+    return events is not None and events <= SMALL_EVENTS
 
 
 def jar_paths(settings: Settings) -> list[Path]:

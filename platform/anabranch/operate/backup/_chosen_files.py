@@ -34,7 +34,7 @@ from anabranch.lake.layout import TableRef, existing_tables
 from anabranch.lake.log.archived_commits import ARCHIVE, LOG, log_files
 from anabranch.operate.backup._manifest import SavedTable, identity
 
-LEFT_OUT: Final = frozenset({"builds", "migrations", "replays", "spark.properties"})
+LEFT_OUT: Final = frozenset({"builds", "migrations", "replays", "spark.properties", "spark-few.properties"})
 """Control files that describe something that is not in a backup (staged files, running work) or is made again."""
 _AFTER_LANDING: Final = frozenset({"contracts", "schemas"})
 """What landed rows name: read after them, so that nothing that they name is missing."""

@@ -31,12 +31,10 @@ def _given_or_new(settings: Settings, given: SparkSession | None, cleanup: ExitS
     """Returns ``given``, else the session of this process, else a new one, which ends with ``cleanup``."""
     from pyspark.sql import SparkSession
 
-    from anabranch.core.engine.java_options import java_options
+    from anabranch.core.engine.java_options import short_engine
     from anabranch.core.engine.lifetime import engine
 
     found = given or SparkSession._instantiatedSession
     if found is not None and found.sparkContext._jsc is not None:
         return found
-    # The session lives for seconds, too short to gain from the optimizing JIT compiler.
-    quick = {"spark.driver.defaultJavaOptions": f"{java_options(settings)} -XX:TieredStopAtLevel=1"}
-    return cleanup.enter_context(engine(settings, "anabranch-explain", quick))
+    return cleanup.enter_context(engine(settings, "anabranch-explain", short_engine(settings)))

@@ -17,7 +17,7 @@ from anabranch.change.run_progress import RECONCILE, RunProgress
 from anabranch.core.engine.die_with_parent import end_with_owners
 from anabranch.core.engine.job_error import carried_out
 from anabranch.core.engine.lifetime import engine, leave
-from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
+from anabranch.core.engine.spark import engine_for
 from anabranch.core.settings import load_settings
 from anabranch.operate.jobs._watch import watched
 from anabranch.views.project import Project
@@ -43,9 +43,8 @@ def main() -> int:
         now = RunProgress(
             view.name, view.version, args.run, RECONCILE, len(days), plan.events, began, estimated=expected
         )
-        few = SMALL if plan.events <= SMALL_EVENTS else {}
         with (
-            engine(settings, f"anabranch-certify-{view.name}", few) as spark,
+            engine(settings, f"anabranch-certify-{view.name}", engine_for(settings, plan.events)) as spark,
             watched(spark, settings, now, days),
         ):
             certified = certify_live_table(spark, view, plan, args.run)

@@ -24,7 +24,7 @@ from anabranch.compute.batch.version_samples import try_each_version
 from anabranch.core.engine.die_with_parent import end_with_owners
 from anabranch.core.engine.job_error import carried_out
 from anabranch.core.engine.lifetime import engine, leave
-from anabranch.core.engine.spark import SMALL, SMALL_EVENTS
+from anabranch.core.engine.spark import engine_for
 from anabranch.core.settings import Settings, load_settings
 from anabranch.core.storage import storage_of
 from anabranch.lake.cut import parse_epochs
@@ -53,13 +53,12 @@ def main() -> int:
     )
     parser.set_defaults(began=time.time())
     args = parser.parse_args()
-    few = args.events is not None and args.events <= SMALL_EVENTS
 
     def work() -> None:
         settings = load_settings()
         registry = Project(settings).readable_views()
         view = registry.get(args.view, args.version)
-        with engine(settings, f"anabranch-rebuild-{view.name}", SMALL if few else {}) as spark:
+        with engine(settings, f"anabranch-rebuild-{view.name}", engine_for(settings, args.events)) as spark:
             build, verdict = rebuild_and_reconcile(spark, settings, registry, args)
         sys.stderr.write(verdict.report)
         built = {k: v for k, v in MANIFEST.content(build).items() if k not in ("files", "partitions", "columns")}
