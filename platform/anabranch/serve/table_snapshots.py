@@ -56,8 +56,8 @@ class Snapshot:
 
     @property
     def published(self) -> Mapping[date, Cut]:
-        """The cut that each published partition covers (batch tables only). Parsed once: a year of days takes some
-        3 ms, and each read and each page asks."""
+        """The cut that each published partition covers (batch tables only). Parsed once: a year of days takes
+        milliseconds, and each read and each page asks."""
         if self._published is None:
             object.__setattr__(self, "_published", published_cuts(self.newest.note))
         assert self._published is not None  # noqa: S101 - for the type checker
