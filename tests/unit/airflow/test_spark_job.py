@@ -149,6 +149,15 @@ def test_an_engine_for_few_events_compiles_less(
     assert SHORT_LIVED not in Path(made.properties_file).read_text(), "what one has set oneself comes first"
 
 
+def test_that_of_a_replay_does_not(ended: list[int]) -> None:
+    """With a small share of the cores it lives long."""
+    ended.append(0)
+    made = ReplayJob(task_id="replay", planned={"view": "delays", "version": 1, "run": "one", "events": 1})
+    SparkJob.execute(made, {})
+    assert made.properties_file is not None
+    assert SHORT_LIVED not in Path(made.properties_file).read_text()
+
+
 def test_a_job_records_its_error_and_ends_with_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "error"
     monkeypatch.setenv(ERROR_FILE, str(file))

@@ -53,6 +53,7 @@ class ReplayJob(SparkJob):
     stays as fresh."""
 
     goes_first = False
+    ends_soon = False
 
 
 class ReplayApproval(PlanApproval):

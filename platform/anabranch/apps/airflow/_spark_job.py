@@ -56,6 +56,8 @@ class SparkJob(SparkSubmitOperator):
     """The entries of every plan for this job."""
     goes_first = True
     """Whether landing yields to it (ADR 0030): a person waits for it."""
+    ends_soon = True
+    """Whether it ends within a minute or so, if its plan has few ``events``."""
 
     def __init__(self, *, planned: Any, options: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("execution_timeout", LONGEST)
@@ -71,7 +73,7 @@ class SparkJob(SparkSubmitOperator):
         self.application = str(job_file(settings, self.task_id))
         given = {name: str(value) for name, value in flags.items() if value is not None}
         self.application_args = [text for name, value in given.items() for text in (f"--{name}", value)]
-        self.properties_file = str(engine_properties(settings, few=is_few(plan.get("events"))))
+        self.properties_file = str(engine_properties(settings, few=self.ends_soon and is_few(plan.get("events"))))
         error_file = hold_scratch(settings) / "job-error.txt"
         expect_error(error_file)
         self.conf = {**(self.conf or {}), **scratch_conf(settings)}

@@ -17,7 +17,7 @@ from anabranch.compute.batch.manifest import Build, StagedBuild
 from anabranch.compute.batch.rebuild import cut_at, rebuild
 from anabranch.compute.speed.view_stream import StreamLocation, landed_days, live_location, start
 from anabranch.contracts.model.declarations import Declarations
-from anabranch.core.engine.spark import SMALL_EVENTS, small
+from anabranch.core.engine.spark import is_few, small
 from anabranch.core.errors import TryAgain
 from anabranch.core.settings import Settings, load_settings
 from anabranch.lake.cut import Cut
@@ -116,7 +116,7 @@ class _Run:
         self._spark, self._view = spark, view
         self._cut, self._days, self._landing = cut, days, landing
         self._events = sum(each.events for each in landing.counts)
-        self._for_batch = small(spark) if self._events <= SMALL_EVENTS else spark
+        self._for_batch = small(spark) if is_few(self._events) else spark
 
     def trial(self, limit: int) -> Trial:
         slices, streamed = self._stream()
