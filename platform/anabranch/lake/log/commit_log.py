@@ -10,12 +10,16 @@ from typing import Any, Final
 
 from deltalake import DeltaTable
 
-from anabranch.lake.log.archived_commits import read_commit
+from anabranch.core.storage import storage_of
+from anabranch.lake.log.archived_commits import LOG, commit_name, read_commit
 from anabranch.lake.log.delta_tables import data_path, folder_of
 
 _INFO: Final = '"commitInfo"'
 _NEAR: Final = 20
 """An action is an object with one key, within these first characters: other lines of a large commit aren't parsed."""
+_APPENDS: Final = {"commitInfo", "add"}
+_MAKES: Final = {"metaData", "protocol"}
+_NEW_ROWS: Final = {"dataChange": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,24 @@ def changes(table: DeltaTable, version: int) -> Changes:
     }
     messages = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
     return Changes(files["add"], files["remove"], messages[0] if messages else None)
+
+
+def only_appends(table: DeltaTable, most: int) -> bool:
+    """Whether readers find each commit up to the version of ``table`` in its log, ``most`` of them at most, and those
+    behind the first, which makes the table, only add rows: the table's files are then what its commits added."""
+    if table.version() >= most:
+        return False
+    folder = folder_of(table) / LOG
+    storage = storage_of(folder)
+    try:
+        for version in range(table.version() + 1):
+            known = _APPENDS if version else _APPENDS | _MAKES
+            for action in map(json.loads, storage.read(folder / commit_name(version)).splitlines()):
+                if not action.keys() <= known or not action.get("add", _NEW_ROWS)["dataChange"]:
+                    return False
+    except (FileNotFoundError, ValueError):  # a commit is archived, deleted or torn
+        return False
+    return True
 
 
 def message_of(folder: Path, version: int) -> str | None:
