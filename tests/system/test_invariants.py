@@ -197,7 +197,6 @@ def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Se
     assert [c.equal for c in certify(spark, delays, DAYS)] == [True]
 
     # An epoch that a rate limit splits could lose rows to the watermark: the stream stops before it does.
-    shutil.rmtree(ref.speed_checkpoint)
     landing.land([departed("07:10"), replace(departed("08:10"), time=datetime(2013, 1, 2, 8, 10, tzinfo=UTC))])
     with without(view_stream, "_UNLIMITED", "1"), raises("EPOCH_SPLIT", BrokenState):
         catch_up(spark, delays)
