@@ -65,7 +65,7 @@ def only_appends(table: DeltaTable, most: int) -> bool:
         for version in range(table.version() + 1):
             known = _APPENDS if version else _APPENDS | _MAKES
             for action in map(json.loads, storage.read(folder / commit_name(version)).splitlines()):
-                if not action.keys() <= known or not action.get("add", _NEW_ROWS)["dataChange"]:
+                if not action.keys() <= known or not action.get("add", _NEW_ROWS).get("dataChange"):
                     return False
     except (FileNotFoundError, ValueError):  # a commit is archived, deleted or torn
         return False
