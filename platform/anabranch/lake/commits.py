@@ -34,7 +34,7 @@ from anabranch.lake.log.commit_errors import commit_error, commit_unwritten, upd
 from anabranch.lake.log.commit_outcome import NO_TABLE, commit_or_confirm, new_mark
 from anabranch.lake.log.delta_tables import delta_table
 from anabranch.lake.log.rewrite_commits import retry_over_rewrites
-from anabranch.lake.log.version_checksum import of_new, prepare, publish
+from anabranch.lake.log.version_checksum import prepare, publish
 
 __all__ = [
     "LOG_DAYS",
@@ -91,8 +91,6 @@ def create(
             storage_options=dict(storage.delta_options) or None,
         )
         made.append(table)
-        if table.version() == 0:
-            publish(of_new(table))
 
     try:
         commit_or_confirm(storage.uri(folder), NO_TABLE, mark, commit)

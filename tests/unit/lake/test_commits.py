@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -19,7 +18,7 @@ from anabranch.lake.commits import append, create, replace, upsert, widen
 from anabranch.lake.cut import Cut, Position
 from anabranch.lake.files import StagedFile, stage_arrow
 from anabranch.lake.log.delta_tables import delta_table, folder_of
-from anabranch.lake.log.version_checksum import metadata_of, prepare
+from anabranch.lake.log.version_checksum import prepare
 from deltalake import DeltaTable
 
 pytestmark = pytest.mark.unit
@@ -238,14 +237,6 @@ def test_creators_that_start_at_once_all_get_the_table(tmp_path: Path) -> None:
                 pool.map(lambda _, uri=str(tmp_path / str(attempt)): create(uri, SCHEMA, ["day"], note()), range(6))
             )
         assert [table.version() for table in made] == [0] * 6
-
-
-def test_a_new_table_has_a_checksum(table: DeltaTable) -> None:
-    """Spark would run a job to learn what the first commit says of the table."""
-    said = json.loads(text_of(log_file(table, 0, "crc")))
-    assert (said["numFiles"], said["tableSizeBytes"]) == (0, 0)
-    assert said["metadata"] == metadata_of(table)
-    assert "protocol" in said
 
 
 def test_a_checksum_counts_what_the_commit_holds(table: DeltaTable) -> None:

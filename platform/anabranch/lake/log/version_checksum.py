@@ -54,13 +54,17 @@ def prepare(table: DeltaTable, files: Sequence[StagedFile], gone: Sequence[int] 
     between would leave it so for ever.
     """
     count, size = _held(table)
-    bytes_then = size + sum(file.size for file in files) - sum(gone)
-    return _checksum(table, table.version() + 1, count + len(files) - len(gone), bytes_then)
-
-
-def of_new(table: DeltaTable) -> Checksum:
-    """The checksum of the commit that has made ``table``, which has no files yet."""
-    return _checksum(table, 0, 0, 0)
+    content = {
+        "tableSizeBytes": size + sum(file.size for file in files) - sum(gone),
+        "numFiles": count + len(files) - len(gone),
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": metadata_of(table),
+        "protocol": _protocol(table.protocol()),
+    }
+    return Checksum(_path(table, table.version() + 1), json.dumps(content))
 
 
 def publish(checksum: Checksum) -> None:
@@ -69,21 +73,6 @@ def publish(checksum: Checksum) -> None:
         storage_of(checksum.path).write(checksum.path, checksum.text.encode())
     except OSError as error:
         log.warning("%s can't be written, so readers need longer for that version: %s", checksum.path, error)
-
-
-def _checksum(table: DeltaTable, version: int, files: int, size: int) -> Checksum:
-    """``size`` in bytes."""
-    content = {
-        "tableSizeBytes": size,
-        "numFiles": files,
-        "numMetadata": 1,
-        "numProtocol": 1,
-        "setTransactions": [],
-        "domainMetadata": [],
-        "metadata": metadata_of(table),
-        "protocol": _protocol(table.protocol()),
-    }
-    return Checksum(_path(table, version), json.dumps(content))
 
 
 def _held(table: DeltaTable) -> tuple[int, int]:
