@@ -58,7 +58,8 @@ def clean(settings: Settings, place: TableRef, policy: Policy, *, plan: bool) ->
             old = []
         old += _drafts(table, policy.now - DAY)
         freed = sum(size(path) for path in old)
-        for path in old if not plan else ():
+        # Newest first: delta-rs opens a version whose log has lost its first commits, without their rows.
+        for path in reversed(old) if not plan else ():
             storage_of(path).remove(path)
     if old:
         yield Action(ActionKind.CLEANED, str(place), "old files of its log", len(old), freed)
