@@ -200,6 +200,14 @@ def test_3_paths_that_differ_are_not_certified(spark: SparkSession, settings: Se
     landing.land([departed("07:10"), replace(departed("08:10"), time=datetime(2013, 1, 2, 8, 10, tzinfo=UTC))])
     with without(view_stream, "_UNLIMITED", "1"), raises("EPOCH_SPLIT", BrokenState):
         catch_up(spark, delays)
+    # So does a new one that begins with the table's files instead of its commits.
+    shutil.rmtree(ref.speed_checkpoint)
+    with (
+        without(view_stream, "_SHORT_LOG", 0),
+        without(view_stream, "_UNLIMITED", "1"),
+        raises("EPOCH_SPLIT", BrokenState),
+    ):
+        catch_up(spark, delays)
 
 
 # 4. A reader never sees a refresh in the making, never two versions in one read, never a cut older than one it saw.

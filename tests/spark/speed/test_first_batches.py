@@ -27,11 +27,21 @@ def departed(minute: int, origin: str = "JFK") -> Event:
     return Event("flight.departed", datetime(2013, 1, 1, 5, minute, tzinfo=UTC), f"{origin}{minute}", data)
 
 
-@pytest.fixture
-def landing(settings: Settings) -> Landing:
+def three_epochs(settings: Settings) -> Landing:
     found = Landing(settings)
     found.land([departed(0)], [departed(10), departed(11, "EWR")], [departed(20)])
     return found
+
+
+@pytest.fixture
+def landing(settings: Settings) -> Landing:
+    return three_epochs(settings)
+
+
+@pytest.fixture
+def other(settings: Settings) -> Settings:
+    """Another platform, for the same events."""
+    return load_settings(home=settings.home / "other")
 
 
 def view(settings: Settings) -> ViewHandle:
@@ -53,14 +63,12 @@ def jobs(spark: SparkSession, query: SpeedQuery) -> int:
 
 
 def test_commits_give_the_same_rows_and_cut_as_the_state_in_fewer_jobs(
-    spark: SparkSession, settings: Settings, landing: Landing, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, settings: Settings, landing: Landing, other: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_commits = catch_up(spark, view(settings))
     of_commits = (rows(settings), newest(settings).note.cut, newest(settings).note.extra)
 
-    other = load_settings(home=settings.home / "other")
-    second = Landing(other)
-    second.land([departed(0)], [departed(10), departed(11, "EWR")], [departed(20)])
+    three_epochs(other)
     monkeypatch.setattr(view_stream, "_SHORT_LOG", 0)
     by_state = catch_up(spark, view(other))
     assert (rows(other), newest(other).note.cut, newest(other).note.extra) == of_commits
@@ -68,14 +76,12 @@ def test_commits_give_the_same_rows_and_cut_as_the_state_in_fewer_jobs(
     assert jobs(spark, by_commits) < jobs(spark, by_state)
 
 
-def test_files_that_were_rewritten_are_read_once(spark: SparkSession, settings: Settings, landing: Landing) -> None:
+@pytest.mark.usefixtures("landing")
+def test_files_that_were_rewritten_are_read_once(spark: SparkSession, settings: Settings, other: Settings) -> None:
     catch_up(spark, view(settings))
     expected = rows(settings)
 
-    other = load_settings(home=settings.home / "other")
-    second = Landing(other)
-    second.land([departed(0)], [departed(10), departed(11, "EWR")], [departed(20)])
-    assert delta_table(second.uri).optimize.compact()["numFilesRemoved"] == 3
+    assert delta_table(three_epochs(other).uri).optimize.compact()["numFilesRemoved"] == 3
     catch_up(spark, view(other))
     assert rows(other) == expected
 

@@ -1,4 +1,5 @@
-"""A kill while commits are deleted: what can still be opened has all its rows. (delta-rs misses none.)"""
+"""A kill while commits are deleted: what can still be opened has all its rows. delta-rs doesn't notice that the first
+commits of a log are gone."""
 
 from __future__ import annotations
 
